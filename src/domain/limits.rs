@@ -1,0 +1,28 @@
+//! Limits that decide whether a result may be believed, one constant each.
+//!
+//! The lateness rules follow "Load-run statistics" of the project's statistics notes, restated in
+//! `docs/metrics.md`.
+
+use super::time::Nanos;
+
+/// Schedule delay (sent − scheduled) above which one request counts as late.
+pub const LATE_REQUEST: Nanos = Nanos::from_millis(50);
+/// Largest share of late requests in a valid run.
+pub const MAX_LATE_SHARE: f64 = 0.01;
+/// The p99 of the schedule delay in a valid run is at most this, or [`MAX_DELAY_TTFT_SHARE`] of
+/// the median TTFT when that is larger.
+pub const MAX_DELAY_P99: Nanos = Nanos::from_millis(10);
+/// See [`MAX_DELAY_P99`].
+pub const MAX_DELAY_TTFT_SHARE: f64 = 0.05;
+/// Smallest achieved/planned rate in any window of [`RATE_WINDOW`] with enough planned requests.
+pub const MIN_ACHIEVED_SHARE: f64 = 0.99;
+/// The window of the achieved-rate rule.
+pub const RATE_WINDOW: Nanos = Nanos::from_millis(10_000);
+/// Planned requests that a window needs before the achieved-rate rule applies.
+pub const RATE_WINDOW_MIN_PLANNED: u64 = 50;
+/// Share of each limit at which a warning is given.
+pub const WARN_SHARE: f64 = 0.5;
+/// A prompt above this many tokens is flagged as long context, unless the user says otherwise.
+pub const LONG_CONTEXT_TOKENS: u32 = 4_000;
+/// A percentile rests on at least this many samples above it, or a warning says so.
+pub const MIN_SAMPLES_ABOVE_PERCENTILE: f64 = 10.0;

@@ -1,0 +1,376 @@
+//! One observed request: what a log line becomes.
+//!
+//! The fields mirror the trace's columns (`docs/formats.md`), which use OpenTelemetry's terms. An
+//! unknown is `None`, never 0 or an empty string.
+
+use super::scenario::Scenario;
+use super::time::WallTime;
+use super::word::word_enum;
+use std::sync::Arc;
+
+/// A keyed 128-bit hash of an identifier; the identifier itself is never stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hash128(pub [u8; 16]);
+
+word_enum! {
+    /// How the arrival time was obtained.
+    pub enum ArrivalSource {
+        /// The log states when the request arrived.
+        Logged = "logged",
+        /// End of the request minus its duration.
+        EndMinusDuration = "end_minus_duration",
+        /// Only the end is known; it stands in for the arrival.
+        EndOnly = "end_only",
+        /// An offset from an unknown origin; the origin is put at the Unix epoch.
+        RelativeOrigin = "relative_origin",
+        /// A delay after the previous turn.
+        DelayAfterParent = "delay_after_parent",
+        /// The log does not say whether its time is the start or the end.
+        UnknownStartOrEnd = "unknown_start_or_end",
+        /// Drawn by this program.
+        Synthetic = "synthetic",
+        /// The whole file has no times.
+        None = "none",
+    }
+}
+
+word_enum! {
+    /// Where a time to the first chunk comes from.
+    pub enum TtftSource {
+        /// The log states it.
+        Logged = "logged",
+        /// Computed from two logged instants.
+        Derived = "derived",
+        /// Time to the response headers only.
+        Headers = "headers",
+        /// The response was not streamed: time to the whole response.
+        WholeResponse = "whole_response",
+    }
+}
+
+word_enum! {
+    /// What was asked of the service (OpenTelemetry's `gen_ai.operation.name`, and `rerank`).
+    pub enum Operation {
+        /// A chat completion.
+        Chat = "chat",
+        /// A plain text completion.
+        TextCompletion = "text_completion",
+        /// Embeddings.
+        Embeddings = "embeddings",
+        /// Reranking.
+        Rerank = "rerank",
+        /// Content of any kind.
+        GenerateContent = "generate_content",
+        /// The log does not say.
+        Unknown = "unknown",
+    }
+}
+
+word_enum! {
+    /// Which kind of traffic a row belongs to.
+    pub enum WorkloadClass {
+        /// A user waited for it.
+        Online = "online",
+        /// Batch work.
+        Offline = "offline",
+        /// A health check.
+        Probe = "probe",
+        /// A test row.
+        Test = "test",
+    }
+}
+
+word_enum! {
+    /// Who counted the tokens.
+    pub enum TokenSource {
+        /// The model provider.
+        Provider = "provider",
+        /// The inference engine.
+        Engine = "engine",
+        /// The gateway's own estimate.
+        GatewayEstimate = "gateway_estimate",
+        /// This program, with a tokenizer.
+        Tokenized = "tokenized",
+        /// Computed from other counts.
+        Derived = "derived",
+        /// Estimated from bytes.
+        BytesEstimate = "bytes_estimate",
+        /// Nobody: the count is null.
+        Missing = "missing",
+    }
+}
+
+word_enum! {
+    /// How the request ended.
+    pub enum Status {
+        /// With a complete answer.
+        Ok = "ok",
+        /// With an error.
+        Error = "error",
+        /// The client hung up.
+        Cancelled = "cancelled",
+        /// A time limit passed.
+        Timeout = "timeout",
+        /// The service refused it as too much.
+        RateLimited = "rate_limited",
+        /// The log does not say.
+        Unknown = "unknown",
+    }
+}
+
+word_enum! {
+    /// What the gateway's response cache did.
+    pub enum CacheStatus {
+        /// Answered from the cache; no engine saw it.
+        Hit = "hit",
+        /// Answered from a similar request.
+        SemanticHit = "semantic_hit",
+        /// Not in the cache.
+        Miss = "miss",
+        /// No cache in use.
+        Off = "off",
+    }
+}
+
+word_enum! {
+    /// By which rule a row got its session.
+    pub enum SessionSource {
+        /// The log names the session.
+        Explicit = "explicit",
+        /// The request names the response it continues.
+        ResponseChain = "response_chain",
+        /// The messages continue an earlier request's messages.
+        MessageChain = "message_chain",
+        /// The same without the system message.
+        MessageChainNoSystem = "message_chain_nosystem",
+        /// Only the last exchange matches.
+        LastExchange = "last_exchange",
+        /// The prefix blocks continue an earlier request's blocks.
+        BlockChain = "block_chain",
+        /// Same key, short gap: a guess.
+        KeyGap = "key_gap",
+        /// No session known.
+        None = "none",
+    }
+}
+
+word_enum! {
+    /// How sure it is that a request carries retrieved documents.
+    pub enum RagLabel {
+        /// The log says so.
+        Explicit = "explicit",
+        /// A rule with high precision fired.
+        Strong = "strong",
+        /// A rule of thumb fired.
+        Heuristic = "heuristic",
+        /// Content was visible and no rule fired.
+        NoEvidence = "no_evidence",
+        /// Nothing to judge by; never to be read as "not RAG".
+        Unknowable = "unknowable",
+    }
+}
+
+word_enum! {
+    /// Repairs and oddities; every repair leaves a mark.
+    pub enum Flag {
+        /// A logged 0 stood for an unknown count and became null.
+        ZeroMeansUnknown = "zero_means_unknown",
+        /// The end was before the start; the duration became null.
+        NegativeDuration = "negative_duration",
+        /// Start and end are the same instant.
+        StartEqualsEnd = "start_equals_end",
+        /// A body was cut by the logger.
+        TruncatedBody = "truncated_body",
+        /// Rows of one call were merged.
+        AttemptsMerged = "attempts_merged",
+        /// The total is not the sum of its parts.
+        TokenSumMismatch = "token_sum_mismatch",
+        /// Logged as a success, but the client had hung up.
+        ClientHangUp = "client_hang_up",
+        /// An answer from the gateway's cache.
+        CacheHit = "cache_hit",
+        /// More cached than input tokens; the cached count became null.
+        CachedExceedsInput = "cached_exceeds_input",
+    }
+}
+
+/// One request as the client experienced it, after merging attempts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestRecord {
+    /// The adapter that read it, for example `litellm-spendlogs`.
+    pub source_format: Arc<str>,
+    /// Index into the file list of the trace's metadata.
+    pub source_file_id: u32,
+    /// 1-based line or row in that file.
+    pub source_line: Option<u64>,
+    /// Keyed hash of the gateway's request id.
+    pub request_id_hash: Option<Hash128>,
+    /// Keyed hash of the trace id that links attempts and spans.
+    pub trace_id_hash: Option<Hash128>,
+    /// When the request reached the logging component; `None` only with `ArrivalSource::None`.
+    pub arrival_time: Option<WallTime>,
+    /// How `arrival_time` was obtained.
+    pub arrival_source: ArrivalSource,
+    /// The quantum of the source's clock, in microseconds.
+    pub arrival_resolution_us: i64,
+    /// Whether the source gave no zone, so that one was assumed.
+    pub zone_assumed: bool,
+    /// Last byte of the answer.
+    pub end_time: Option<WallTime>,
+    /// Arrival to end in microseconds, at least 0.
+    pub duration_us: Option<i64>,
+    /// Arrival to first chunk in microseconds.
+    pub time_to_first_chunk_us: Option<i64>,
+    /// Where `time_to_first_chunk_us` comes from.
+    pub ttft_source: Option<TtftSource>,
+    /// What was asked for.
+    pub operation: Operation,
+    /// The provider's name.
+    pub provider_name: Option<Arc<str>>,
+    /// The model the client asked for.
+    pub request_model: Option<Arc<str>>,
+    /// The model that answered.
+    pub response_model: Option<Arc<str>>,
+    /// The path without query, ids masked.
+    pub endpoint_family: Option<Arc<str>>,
+    /// Which kind of traffic it is.
+    pub workload_class: WorkloadClass,
+    /// Input tokens as billed, cached ones included.
+    pub input_tokens: Option<u32>,
+    /// Output tokens as billed, reasoning ones included.
+    pub output_tokens: Option<u32>,
+    /// Input tokens read from the provider's cache; at most `input_tokens`.
+    pub cache_read_input_tokens: Option<u32>,
+    /// Reasoning tokens; at most `output_tokens`.
+    pub reasoning_output_tokens: Option<u32>,
+    /// Who counted the input tokens.
+    pub input_token_source: TokenSource,
+    /// Who counted the output tokens.
+    pub output_token_source: TokenSource,
+    /// The limit the client set on output tokens.
+    pub max_tokens: Option<u32>,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Nucleus sampling share.
+    pub top_p: Option<f64>,
+    /// Whether the answer was streamed.
+    pub stream: Option<bool>,
+    /// How it ended.
+    pub status: Status,
+    /// The HTTP status code.
+    pub http_status_code: Option<u16>,
+    /// The error's class, never its message.
+    pub error_type: Option<Arc<str>>,
+    /// Why generation stopped, one per choice.
+    pub finish_reasons: Vec<Arc<str>>,
+    /// Attempts merged into this row, at least 1.
+    pub attempt_count: u16,
+    /// What the gateway's cache did.
+    pub cache_status: Option<CacheStatus>,
+    /// Cost in the source's currency unit.
+    pub cost: Option<f64>,
+    /// Keyed hash of the session id.
+    pub session_id_hash: Option<Hash128>,
+    /// The rule that gave the session.
+    pub session_source: SessionSource,
+    /// 0-based position in the session.
+    pub turn_index: Option<u32>,
+    /// `row_id` of the previous turn.
+    pub parent_row_id: Option<u64>,
+    /// Arrival minus the end of the previous turn, in microseconds; negative when turns overlap.
+    pub think_time_us: Option<i64>,
+    /// Keyed hash of the end user.
+    pub user_hash: Option<Hash128>,
+    /// Keyed hash of the API key.
+    pub key_hash: Option<Hash128>,
+    /// Keyed hash of the tenant or team.
+    pub tenant_hash: Option<Hash128>,
+    /// Messages in the request.
+    pub message_count: Option<u32>,
+    /// Tools offered in the request.
+    pub tool_definition_count: Option<u32>,
+    /// Tool calls in the answer.
+    pub tool_call_count: Option<u32>,
+    /// Whether retrieved documents are in the prompt.
+    pub rag_label: RagLabel,
+    /// Ids of the rules that fired.
+    pub rag_evidence: Vec<Arc<str>>,
+    /// Keyed rolling hashes of the prompt's blocks.
+    pub prefix_block_hashes: Vec<u64>,
+    /// Tokens in a block.
+    pub prefix_block_size: Option<u32>,
+    /// The kind of request, by `domain::scenario`.
+    pub scenario: Scenario,
+    /// Repairs and oddities.
+    pub flags: Vec<Flag>,
+}
+
+impl RequestRecord {
+    /// Returns a record of which nothing is known but where it came from.
+    pub fn unknown(source_format: Arc<str>, source_file_id: u32, source_line: u64) -> Self {
+        Self {
+            source_format,
+            source_file_id,
+            source_line: Some(source_line),
+            request_id_hash: None,
+            trace_id_hash: None,
+            arrival_time: None,
+            arrival_source: ArrivalSource::None,
+            arrival_resolution_us: 1,
+            zone_assumed: false,
+            end_time: None,
+            duration_us: None,
+            time_to_first_chunk_us: None,
+            ttft_source: None,
+            operation: Operation::Unknown,
+            provider_name: None,
+            request_model: None,
+            response_model: None,
+            endpoint_family: None,
+            workload_class: WorkloadClass::Online,
+            input_tokens: None,
+            output_tokens: None,
+            cache_read_input_tokens: None,
+            reasoning_output_tokens: None,
+            input_token_source: TokenSource::Missing,
+            output_token_source: TokenSource::Missing,
+            max_tokens: None,
+            temperature: None,
+            top_p: None,
+            stream: None,
+            status: Status::Unknown,
+            http_status_code: None,
+            error_type: None,
+            finish_reasons: Vec::new(),
+            attempt_count: 1,
+            cache_status: None,
+            cost: None,
+            session_id_hash: None,
+            session_source: SessionSource::None,
+            turn_index: None,
+            parent_row_id: None,
+            think_time_us: None,
+            user_hash: None,
+            key_hash: None,
+            tenant_hash: None,
+            message_count: None,
+            tool_definition_count: None,
+            tool_call_count: None,
+            rag_label: RagLabel::Unknowable,
+            rag_evidence: Vec::new(),
+            prefix_block_hashes: Vec::new(),
+            prefix_block_size: None,
+            scenario: Scenario::Single,
+            flags: Vec::new(),
+        }
+    }
+
+    /// Returns whether the output length was cut before the model chose to stop.
+    ///
+    /// True for `finish_reason = length` and for client hang-ups: the natural length is longer
+    /// than the logged one (right-censored).
+    pub fn output_is_censored(&self) -> bool {
+        self.status == Status::Cancelled
+            || self.finish_reasons.iter().any(|reason| matches!(&**reason, "length" | "max_tokens"))
+    }
+}
