@@ -42,8 +42,9 @@ pub(crate) struct Args {
     output_tokens: u32,
     /// Let a share of requests go wrong; may be given more than once
     ///
-    /// KIND is one of http_500, http_429, stream_error, truncated, empty, slow_headers; SHARE is
-    /// 0 to 1. Which requests are hit depends on the seed and the order of arrival.
+    /// KIND is one of `http_500`, `http_429`, `stream_error`, `truncated`, `empty` and
+    /// `slow_headers`; SHARE is 0 to 1. Which requests are hit depends on the seed and the order
+    /// of arrival.
     #[arg(long = "fault", value_name = "KIND:SHARE", value_parser = parse_fault)]
     faults: Vec<Fault>,
     /// Write a JSON line per request with the mock's own instants

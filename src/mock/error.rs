@@ -49,12 +49,11 @@ impl MockError {
             }
             Self::FaultSum { .. } => "a request gets one fault at most: lower the shares",
             Self::RoleAfterText { .. } => "lower `--role-delay` or raise `--ttft`",
-            Self::OutputTokens { .. } => return None,
             Self::Listen { .. } => "`--listen 127.0.0.1:0` takes a free port and prints it",
             Self::Stamps { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "name another file, or pass `--force` to overwrite it"
             }
-            Self::Stamps { .. } | Self::System { .. } => return None,
+            Self::OutputTokens { .. } | Self::Stamps { .. } | Self::System { .. } => return None,
         };
         Some(hint.to_owned())
     }
@@ -86,11 +85,11 @@ mod tests {
             MockError::Stamps { path: "s.jsonl".into(), source: io() },
             MockError::System { what: "listen for signals", source: io() },
         ];
-        let mut text = String::new();
-        for error in &errors {
+        let lines = errors.iter().map(|error| {
             let hint = error.hint().unwrap_or_else(|| "-".to_owned());
-            text.push_str(&format!("{error} | {hint}\n"));
-        }
+            format!("{error} | {hint}")
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
         assert!(errors[6].source().is_some());
         insta::assert_snapshot!(text, @"
         fault `boom`: expected `KIND:SHARE` with KIND one of http_500, http_429, stream_error, truncated, empty, slow_headers | for example `--fault http_500:0.05` for one request in twenty

@@ -2,7 +2,7 @@
 //!
 //! tokio's timer wakes a millisecond late at the median, which is a twentieth of a usual time per
 //! token. Here one timerfd holds the earliest of all deadlines; when it fires, every task that is
-//! due is woken. Unit: nanoseconds since the mock's start, on CLOCK_MONOTONIC.
+//! due is woken. Unit: nanoseconds since the mock's start, on `CLOCK_MONOTONIC`.
 
 use crate::domain::time::{NANOS_PER_SECOND, Nanos};
 use rustix::fd::OwnedFd;
@@ -35,7 +35,7 @@ impl Clock {
         Nanos(nanos_of(clock_gettime(ClockId::Monotonic)).saturating_sub(self.origin_ns))
     }
 
-    /// Returns the start as a reading of CLOCK_MONOTONIC, in nanoseconds.
+    /// Returns the start as a reading of `CLOCK_MONOTONIC`, in nanoseconds.
     pub(super) fn origin_ns(self) -> u64 {
         self.origin_ns
     }

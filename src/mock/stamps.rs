@@ -1,7 +1,7 @@
 //! The instants of every request, as one JSON line each.
 //!
 //! A line is written when the answer has ended, in whatever way. Instants are nanoseconds since
-//! the mock's start; `origin_monotonic_ns` is that start on CLOCK_MONOTONIC, so that another
+//! the mock's start; `origin_monotonic_ns` is that start on `CLOCK_MONOTONIC`, so that another
 //! process on the same machine can compare. A chunk's instant is taken just before it is handed
 //! to the socket: a client cannot have seen it earlier.
 
@@ -79,7 +79,7 @@ pub(super) struct Line {
     pub(super) request: u64,
     /// `x-request-id` of the request, or the one the mock gave it.
     pub(super) x_request_id: String,
-    /// Start of the mock on CLOCK_MONOTONIC.
+    /// Start of the mock on `CLOCK_MONOTONIC`.
     pub(super) origin_monotonic_ns: u64,
     /// Whether the answer is streamed; null when the request could not be read.
     pub(super) stream: Option<bool>,
