@@ -161,10 +161,16 @@ mod tests {
     #[test]
     fn messages_of_the_pool() {
         insta::assert_snapshot!(shown(&PlanError::NoFillers), @r"
+        pool: no one-token `filler` entries, needed to close a prompt to an exact length
+        hint: build the pool again with `tracewright pool build`
         ");
         insta::assert_snapshot!(shown(&PlanError::NotJointSafe { failed: 3, checked: 1_000 }), @r"
+        pool: 3 of 1000 checked joins do not add up in tokens, expected 0
+        hint: build the pool again with `tracewright pool build`
         ");
         insta::assert_snapshot!(shown(&PlanError::EmptyPrompt), @r"
+        prompt: length is `0` tokens, expected at least 1
+        hint: leave requests without input out of the plan
         ");
     }
 
@@ -172,26 +178,44 @@ mod tests {
     fn messages_of_the_trace() {
         let (first, last) = (WallTime(0), WallTime(60_000_000));
         insta::assert_snapshot!(shown(&PlanError::EmptyTrace), @r"
+        trace: no rows
+        hint: check what `tracewright ingest` kept and dropped
         ");
         insta::assert_snapshot!(shown(&PlanError::NoTimes { rows: 7 }), @r"
+        trace: none of 7 rows has an arrival time, which `--mode recorded` replays
+        hint: the lengths are still good: `tracewright fit` the trace, then `tracewright plan --model model.json --mode classic --request-rate R`
         ");
         insta::assert_snapshot!(shown(&PlanError::NotSorted { row: 9 }), @r"
+        trace: row 9 arrives before the row above it, expected rows in arrival order
+        hint: write the trace again with `tracewright ingest`
         ");
         insta::assert_snapshot!(shown(&PlanError::BackwardWindow { from: last, to: first }), @r"
+        window: `--to` is 1970-01-01T00:00:00.000000Z, not later than `--from`, 1970-01-01T00:01:00.000000Z
+        hint: `--from` is inclusive, `--to` is exclusive
         ");
         insta::assert_snapshot!(shown(&PlanError::NothingSelected { rows: 4, first, last }), @r"
+        window: none of 4 rows is left to plan; the trace runs from 1970-01-01T00:00:00.000000Z to 1970-01-01T00:01:00.000000Z
+        hint: widen `--from`/`--to`; answers from the gateway's cache count only with `--keep-cache-hits`
         ");
         insta::assert_snapshot!(shown(&PlanError::NoLengths { field: "output_tokens", row: 2 }), @r"
+        trace: row 2 has no `output_tokens` and no row with both lengths is there to draw it from
+        hint: name the column of the lengths when you ingest: `--map input_tokens=COLUMN`, `--map output_tokens=COLUMN`
         ");
         insta::assert_snapshot!(shown(&PlanError::TooSlow { request_id: 5 }), @r"
+        speed: request 5 would be sent more than 584 years after the first
+        hint: raise `--speed`
         ");
     }
 
     #[test]
     fn messages_of_the_model_and_the_plan() {
         insta::assert_snapshot!(shown(&PlanError::ModelLacks { what: "arrival rate" }), @r"
+        model: no arrival rate
+        hint: state the rate: `--request-rate R`
         ");
         insta::assert_snapshot!(shown(&PlanError::ModelLacks { what: "lognormal fit of the input tokens" }), @r"
+        model: no lognormal fit of the input tokens
+        hint: fit the model to a trace that logs both lengths: `tracewright fit`
         ");
         let bad = |place| PlanError::BadNumber {
             place,
@@ -200,14 +224,24 @@ mod tests {
             expected: "a number above 0",
         };
         insta::assert_snapshot!(shown(&bad("model")), @r"
+        model: `sigma` is `-1`, expected a number above 0
+        hint: fit the model again: `tracewright fit`
         ");
         insta::assert_snapshot!(shown(&bad("options")), @r"
+        options: `sigma` is `-1`, expected a number above 0
+        hint: (none)
         ");
         insta::assert_snapshot!(shown(&PlanError::NoEnd), @r"
+        plan: nothing says where it ends
+        hint: state `--num-requests N`, `--duration D` or both
         ");
         insta::assert_snapshot!(shown(&PlanError::NoArrivals { duration_s: 0.5, rate_per_s: 0.1 }), @r"
+        plan: no arrival within 0.5 s at 0.1 requests per second
+        hint: raise `--duration` or `--request-rate`
         ");
         insta::assert_snapshot!(shown(&PlanError::Invariant { request_id: 1, what: "ids are not dense" }), @r"
+        plan: request 1: ids are not dense
+        hint: this is a bug of tracewright; please report it
         ");
     }
 }

@@ -72,8 +72,7 @@ mod tests {
         for wrong in ["", ".", "0", "0.0", "-1", "+1", "1e3", "nan", "1,5", "1234567890", "1.2.3"] {
             assert!(wrong.parse::<Speed>().is_err(), "{wrong}");
         }
-        insta::assert_snapshot!("0".parse::<Speed>().expect_err("zero"), @r"
-        ");
+        insta::assert_snapshot!("0".parse::<Speed>().expect_err("zero"), @"`0` is no speed: expected a decimal above 0 such as `1`, `2.5` or `0.5`");
     }
 
     proptest! {

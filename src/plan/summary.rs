@@ -25,6 +25,7 @@ pub struct PlanSummary {
     pub in_sessions: u64,
     /// Requests that state prefix blocks.
     pub with_prefix_blocks: u64,
+    /// The second of the last release, and the releases in it.
     second: (u64, u64),
 }
 
