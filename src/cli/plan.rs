@@ -5,8 +5,8 @@
 
 use super::failure::Failed;
 use super::globals::Globals;
-use super::units::{grouped, parse_duration, parse_edge, parse_tokens};
 use super::print;
+use super::units::{grouped, parse_duration, parse_edge, parse_tokens};
 use crate::domain::convert;
 use crate::domain::limits;
 use crate::domain::pool_index::PoolIndex;
@@ -192,7 +192,7 @@ fn misfits_of_recorded(args: &Args) -> Vec<&'static str> {
     let given = [
         (args.mode == Some(Mode::Classic), "`--mode classic` draws from `--model`, not `--trace`"),
         (args.classic.request_rate.is_some(), "`--request-rate` goes with `--model`"),
-        (args.classic.duration.is_some(), "`--duration` goes with `--model`; here it is `--to`"),
+        (args.classic.duration.is_some(), "`--duration` goes with `--model` (for a trace: `--to`)"),
     ];
     given.into_iter().filter(|&(is_given, _)| is_given).map(|(_, line)| line).collect()
 }
@@ -201,7 +201,7 @@ fn misfits_of_classic(args: &Args) -> Vec<&'static str> {
     let recorded = &args.recorded;
     let given = [
         (args.mode == Some(Mode::Recorded), "`--mode recorded` replays `--trace`, not `--model`"),
-        (recorded.speed.is_some(), "`--speed` goes with `--trace`; here it is `--request-rate`"),
+        (recorded.speed.is_some(), "`--speed` goes with `--trace` (for a model: `--request-rate`)"),
         (recorded.from.is_some() || recorded.to.is_some(), "`--from`, `--to` go with `--trace`"),
         (recorded.keep_cache_hits, "`--keep-cache-hits` goes with `--trace`"),
     ];
@@ -232,8 +232,7 @@ pub(crate) fn plan_recorded(
     let scan = scan(trace, globals)?;
     let assigner = Assigner::new(&pool, globals.seed()).map_err(plan_failed)?;
     let bar = print::progress(globals, scan.rows, "planning");
-    let mut planner =
-        RecordedPlanner::new(scan, options.clone(), assigner).map_err(plan_failed)?;
+    let mut planner = RecordedPlanner::new(scan, options.clone(), assigner).map_err(plan_failed)?;
     let mut output = Output::create(out, globals)?;
     for batch in TraceReader::open(trace).map_err(table_failed)? {
         let batch = batch.map_err(table_failed)?;
@@ -376,9 +375,8 @@ pub(crate) fn table(planned: &Planned) -> String {
     let share = convert::float(100 * counts.long_context) / convert::float(counts.planned.max(1));
     let long = format!("input above {} tokens", grouped(metadata.long_context_tokens.into()));
     row(&long, format!("{} ({share:.1} %)", grouped(counts.long_context)));
-    let cut_to = max_input_tokens.map_or(String::new(), |limit| {
-        format!(" to {} tokens", grouped(limit.into()))
-    });
+    let cut_to = max_input_tokens
+        .map_or(String::new(), |limit| format!(" to {} tokens", grouped(limit.into())));
     let told_when_any = [
         ("rows of the trace".to_owned(), counts.source_rows),
         ("  without an arrival time".to_owned(), counts.without_arrival),
@@ -423,90 +421,4 @@ fn caveats(summary: &PlanSummary) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        globals: Globals,
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn line(text: &str) -> Result<Line, clap::Error> {
-        Line::try_parse_from(std::iter::once("plan").chain(text.split_whitespace()))
-    }
-
-    fn refused(text: &str) -> String {
-        let line = line(text).expect("clap accepts it");
-        super::super::failure::render(&run(&line.args, &line.globals).expect_err("refused"))
-    }
-
-    #[test]
-    fn an_unknown_mode_names_those_there_are() {
-        let error = line("--trace t --pool p --mode resample").expect_err("not offered");
-        insta::assert_snapshot!(error.to_string().lines().take(2).collect::<Vec<_>>().join("\n"), @r"
-        ");
-        assert!(line("--pool p").is_err(), "a source is needed");
-        assert!(line("--trace t --model m --pool p").is_err(), "and only one");
-        assert!(line("--trace t --pool p --num-prompts 0").is_err());
-        let args = line("--model m --pool p --request-count 7 --max-input-tokens 4k").unwrap().args;
-        assert_eq!(args.limits.num_requests, Some(7));
-        assert_eq!(args.limits.max_input_tokens, Some(4_000));
-    }
-
-    #[test]
-    fn options_of_the_other_source_are_refused_together() {
-        insta::assert_snapshot!(refused("--trace t --pool p --mode classic --request-rate 3 --duration 5s"), @r"
-        ");
-        insta::assert_snapshot!(refused("--model t --pool p --mode recorded --speed 2 --to 5s --keep-cache-hits"), @r"
-        ");
-    }
-
-    #[test]
-    fn the_table_shows_where_every_row_went() {
-        let counts = PlanCounts {
-            source_rows: 12_000,
-            planned: 10_000,
-            outside_window: 1_900,
-            cache_hits: 100,
-            output_drawn: 7,
-            recorded_failures: 7,
-            input_clipped: 3,
-            long_context: 1_234,
-            ..PlanCounts::default()
-        };
-        assert!(counts.add_up());
-        let metadata = PlanMetadata {
-            mode: PlanMode::Recorded,
-            seed: 42,
-            trace_digest: None,
-            model_digest: None,
-            pool_digest: String::new(),
-            tokenizer: String::new(),
-            tokenizer_digest: String::new(),
-            speed: Some(1.0),
-            request_rate_per_s: None,
-            trace_origin_us: Some(0),
-            long_context_tokens: 4_000,
-            counts,
-        };
-        let summary = PlanSummary {
-            requests: 10_000,
-            span: Some((Nanos(0), Nanos::from_millis(600_000))),
-            peak_per_s: 61,
-            input_tokens: 12_345_678,
-            output_tokens: 2_345_678,
-            in_sessions: 1,
-            ..PlanSummary::default()
-        };
-        let lines = caveats(&summary).join("\n");
-        let planned = Planned { metadata, summary, max_input_tokens: Some(16_000) };
-        insta::assert_snapshot!(table(&planned), @r"
-        ");
-        insta::assert_snapshot!(lines, @r"
-        ");
-    }
-}
+mod tests;

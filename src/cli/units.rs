@@ -22,7 +22,9 @@ const TOKEN_UNITS: [(&str, u64); 3] = [("", 1), ("k", 1_000), ("m", 1_000_000)];
 /// Returns the span in a text such as `200ms`, `30s`, `1.5h` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Nanos, String> {
     let wrong = || {
-        format!("`{text}` is no span of time: expected a number and a unit, such as `200ms`, `30s`, `10m` or `1h30m`")
+        format!(
+            "`{text}` is no span of time: expected a number and a unit, such as `200ms`, `30s`, `10m` or `1h30m`"
+        )
     };
     let mut total = 0_u64;
     let mut rest = text;
@@ -58,7 +60,9 @@ pub(crate) fn parse_edge(text: &str) -> Result<Edge, String> {
         return Ok(Edge::Offset(span));
     }
     let wrong = || {
-        format!("`{text}` is neither an instant with its zone, such as `2026-03-01T09:00:00Z`, nor a span after the trace's start, such as `10m`")
+        format!(
+            "`{text}` is neither an instant with its zone, such as `2026-03-01T09:00:00Z`, nor a span after the trace's start, such as `10m`"
+        )
     };
     let at: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
     // Arrivals are whole microseconds, so rounding up moves none across the edge.
@@ -117,8 +121,7 @@ mod tests {
         {
             assert!(nanos(wrong).is_err(), "{wrong}");
         }
-        insta::assert_snapshot!(parse_duration("5").expect_err("no unit"), @r"
-        ");
+        insta::assert_snapshot!(parse_duration("5").expect_err("no unit"), @"`5` is no span of time: expected a number and a unit, such as `200ms`, `30s`, `10m` or `1h30m`");
     }
 
     #[test]
@@ -129,8 +132,7 @@ mod tests {
         for wrong in ["", "0", "-4", "4g", "1.5", "9999m", "k"] {
             assert!(parse_tokens(wrong).is_err(), "{wrong}");
         }
-        insta::assert_snapshot!(parse_tokens("0").expect_err("zero"), @r"
-        ");
+        insta::assert_snapshot!(parse_tokens("0").expect_err("zero"), @"`0` is no number of tokens: expected one above 0, such as `4096` or `4k` (4000)");
     }
 
     #[test]
@@ -138,8 +140,7 @@ mod tests {
         assert_eq!(parse_edge("10m"), Ok(Edge::Offset(Nanos(600_000_000_000))));
         let nine = parse_edge("1970-01-01T09:00:00.0000005+09:00");
         assert_eq!(nine, Ok(Edge::At(WallTime(1))), "rounded up to the microsecond");
-        insta::assert_snapshot!(parse_edge("2026-03-01").expect_err("no zone"), @r"
-        ");
+        insta::assert_snapshot!(parse_edge("2026-03-01").expect_err("no zone"), @"`2026-03-01` is neither an instant with its zone, such as `2026-03-01T09:00:00Z`, nor a span after the trace's start, such as `10m`");
     }
 
     #[test]

@@ -200,7 +200,12 @@ impl<'p> Assigner<'p> {
         let (entries, texts, fillers) = (self.entries, &self.texts, &self.fillers);
         let unused = self.shorts.entry(tokens).or_insert_with(|| {
             let fits = |at: &&usize| cut_of(entries, **at, tokens).is_some();
-            fillers.iter().filter(|_| tokens == 1).chain(texts.iter().filter(fits)).copied().collect()
+            fillers
+                .iter()
+                .filter(|_| tokens == 1)
+                .chain(texts.iter().filter(fits))
+                .copied()
+                .collect()
         });
         let mut parts = Vec::new();
         if let Some(at) = unused.pop() {

@@ -91,7 +91,7 @@ impl<'p> ClassicPlanner<'p> {
             common,
             input: lognormal(&model.input_tokens)?,
             output: exponential(&model.output_tokens)?,
-            mix: mix(model),
+            mix: mix(model)?,
             streams: Streams {
                 arrivals: seed.stream("arrivals"),
                 input_tokens: seed.stream("input_tokens"),
@@ -159,7 +159,8 @@ impl<'p> ClassicPlanner<'p> {
     fn draw(&mut self, at: Nanos) -> Result<ScheduledRequest, PlanError> {
         let normal: f64 = StandardNormal.sample(&mut self.streams.input_tokens);
         let unit: f64 = Exp1.sample(&mut self.streams.output_tokens);
-        let input = self.input.whole_tokens(libm::exp(self.input.first + self.input.second * normal));
+        let input =
+            self.input.whole_tokens(libm::exp(self.input.first + self.input.second * normal));
         let output = self.output.whole_tokens(self.output.first * unit);
         let scenario = self.scenario(output);
         let (input_tokens, max_tokens) = self.common.clip(input, output, &mut self.counts);
@@ -226,7 +227,8 @@ fn lognormal(lengths: &LengthModel) -> Result<Law, PlanError> {
     let fit = best(lengths, Family::Lognormal).ok_or_else(|| lacks.clone())?;
     let first = fit.parameter("mu").ok_or_else(|| lacks.clone())?;
     let second = fit.parameter("sigma").ok_or(lacks)?;
-    let bad = |name, value, expected| PlanError::BadNumber { place: "model", name, value, expected };
+    let bad =
+        |name, value, expected| PlanError::BadNumber { place: "model", name, value, expected };
     if !first.is_finite() {
         return Err(bad("mu", first, "a finite number"));
     }
@@ -252,12 +254,15 @@ fn best(lengths: &LengthModel, family: Family) -> Option<&LengthFit> {
 }
 
 /// Returns the scenarios of the model with the running sum of their counts.
-fn mix(model: &WorkloadModel) -> Vec<(u64, Scenario)> {
+///
+/// A share names its scenario by its word alone or in backticks within a sentence.
+fn mix(model: &WorkloadModel) -> Result<Vec<(u64, Scenario)>, PlanError> {
     let mut sum = 0;
-    let counted = model.mix.scenarios.iter().filter_map(|share| {
-        let scenario = Scenario::parse(&share.what)?;
+    let counted = model.mix.scenarios.iter().map(|share| {
+        let named = share.what.split('`').find_map(Scenario::parse);
+        let scenario = named.ok_or(PlanError::ModelLacks { what: "known scenario in a share" })?;
         sum += share.count;
-        Some((sum, scenario))
+        Ok((sum, scenario))
     });
     counted.collect()
 }

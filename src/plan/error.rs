@@ -134,9 +134,7 @@ impl PlanError {
                  `--map output_tokens=COLUMN`"
             }
             Self::TooSlow { .. } => "raise `--speed`",
-            Self::ModelLacks { what } if what.contains("rate") => {
-                "state the rate: `--request-rate R`"
-            }
+            Self::ModelLacks { what: "arrival rate" } => "state the rate: `--request-rate R`",
             Self::ModelLacks { .. } => {
                 "fit the model to a trace that logs both lengths: `tracewright fit`"
             }

@@ -120,7 +120,8 @@ impl<'p> RecordedPlanner<'p> {
         }
         self.last_arrival = Some(arrival);
         let (from, to) = self.window;
-        let reason = if from.is_some_and(|from| arrival < from) || to.is_some_and(|to| arrival >= to)
+        let reason = if from.is_some_and(|from| arrival < from)
+            || to.is_some_and(|to| arrival >= to)
         {
             &mut self.counts.outside_window
         } else if !self.options.keep_cache_hits && answered_from_cache(record) {
@@ -149,7 +150,11 @@ impl<'p> RecordedPlanner<'p> {
         let scenario = match record.scenario {
             // The classifier's last rule needs the output length, which only now is there.
             Scenario::Single | Scenario::LongOutput if lengths::output(record).is_none() => {
-                if output >= LONG_OUTPUT_TOKENS { Scenario::LongOutput } else { Scenario::Single }
+                if output >= LONG_OUTPUT_TOKENS {
+                    Scenario::LongOutput
+                } else {
+                    Scenario::Single
+                }
             }
             recorded => recorded,
         };

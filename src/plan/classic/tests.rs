@@ -89,7 +89,7 @@ fn model() -> WorkloadModel {
             long_context_requests: unknown(),
             long_context_tokens: 4_000,
             failed_requests: unknown(),
-            scenarios: vec![share("single", 70, 100), share("rag", 30, 100)],
+            scenarios: vec![share("single", 70, 100), share("requests of scenario `rag`", 30, 100)],
         },
         warnings: Vec::new(),
     }
@@ -221,6 +221,8 @@ fn what_the_model_lacks_is_named() {
     let bad_rate = ClassicOptions { request_rate_per_s: Some(0.0), ..requests(5) };
     assert!(matches!(draw(&model(), &bad_rate, 1), Err(PlanError::BadNumber { .. })));
     let mut other = model();
+    other.mix.scenarios[0].what = "poetry".to_owned();
+    assert_eq!(refused(&other), PlanError::ModelLacks { what: "known scenario in a share" });
     other.mix.scenarios.clear();
     let (all, _) = draw(&other, &requests(20), 1).unwrap();
     assert!(all.iter().all(|r| matches!(r.scenario, Scenario::Single | Scenario::LongOutput)));

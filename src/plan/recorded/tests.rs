@@ -59,10 +59,7 @@ fn nothing_to_plan_is_an_error_with_a_name() {
     let options = RecordedOptions::default();
     assert_eq!(plan(&[], &options).unwrap_err(), PlanError::EmptyTrace);
     let timeless = RequestRecord { arrival_time: None, ..record(0, 1, 1) };
-    assert_eq!(
-        plan(&[timeless.clone()], &options).unwrap_err(),
-        PlanError::NoTimes { rows: 1 }
-    );
+    assert_eq!(plan(&[timeless.clone()], &options).unwrap_err(), PlanError::NoTimes { rows: 1 });
     let (first, last) = (WallTime(0), WallTime(1_000_000));
     let late = RecordedOptions { from: Some(Edge::At(WallTime(9_000_000))), ..options.clone() };
     let nothing = PlanError::NothingSelected { rows: 2, first, last };
