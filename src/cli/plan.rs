@@ -155,8 +155,17 @@ pub(crate) struct Planned {
 
 /// Runs `tracewright plan`.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
+    let planned = plan(args, globals)?;
+    print::to_stdout(&table(&planned));
+    for line in caveats(&planned.summary) {
+        print::note(globals, &line);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &Args, globals: &Globals) -> anyhow::Result<Planned> {
     let common = args.limits.options();
-    let planned = match (&args.trace, &args.model) {
+    match (&args.trace, &args.model) {
         (Some(trace), _) => {
             refuse(&misfits_of_recorded(args))?;
             let options = RecordedOptions {
@@ -166,7 +175,7 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
                 keep_cache_hits: args.recorded.keep_cache_hits,
                 common,
             };
-            plan_recorded(trace, &args.pool, &options, &args.output, globals)?
+            plan_recorded(trace, &args.pool, &options, &args.output, globals)
         }
         (None, Some(model)) => {
             refuse(&misfits_of_classic(args))?;
@@ -175,17 +184,10 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
                 duration: args.classic.duration,
                 common,
             };
-            plan_classic(model, &args.pool, &options, &args.output, globals)?
+            plan_classic(model, &args.pool, &options, &args.output, globals)
         }
-        (None, None) => {
-            return Err(Failed::usage("plan: neither `--trace` nor `--model`", None).into());
-        }
-    };
-    print::to_stdout(&table(&planned));
-    for line in caveats(&planned.summary) {
-        print::note(globals, &line);
+        (None, None) => Err(Failed::usage("plan: neither `--trace` nor `--model`", None).into()),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn misfits_of_recorded(args: &Args) -> Vec<&'static str> {

@@ -17,6 +17,6 @@ pub mod speed;
 pub mod summary;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use error::PlanError;

@@ -7,6 +7,7 @@ use crate::domain::scenario::Scenario;
 use crate::domain::schedule::{CountKind, Release};
 use crate::domain::time::WallTime;
 use crate::domain::trace::TraceMetadata;
+use crate::plan::testing::model;
 use crate::table::schedule::ScheduleReader;
 use crate::table::trace::TraceWriter;
 use clap::Parser;
@@ -25,7 +26,7 @@ fn line(text: &str) -> Result<Line, clap::Error> {
 
 fn refused(text: &str) -> String {
     let line = line(text).expect("clap accepts it");
-    super::super::failure::render(&run(&line.args, &line.globals).expect_err("refused"))
+    super::super::failure::render(&plan(&line.args, &line.globals).expect_err("refused"))
 }
 
 #[test]
@@ -173,38 +174,38 @@ fn directory() -> tempfile::TempDir {
     dir
 }
 
-fn plan_in(dir: &Path, output: &str, more: &str) -> Result<(), String> {
-    let path = |name: &str| dir.join(name).display().to_string();
-    let text = format!(
-        "--trace {} --pool {} --output {} {more}",
-        path("trace.parquet"),
-        path("pool"),
-        path(output)
-    );
+fn plan_in(dir: &Path, options: &str) -> Result<Planned, String> {
+    // `@` stands for the directory.
+    let text = format!("--pool @pool {options}").replace('@', &format!("{}/", dir.display()));
     let line = line(&text).expect("clap accepts it");
-    run(&line.args, &line.globals)
-        .map(|_| ())
-        .map_err(|error| super::super::failure::render(&error))
+    plan(&line.args, &line.globals).map_err(|error| super::super::failure::render(&error))
 }
 
 #[test]
 fn equal_seeds_give_equal_bytes() {
     let dir = directory();
-    for (output, more) in [("a", ""), ("b", ""), ("c", "--seed 7"), ("d", "--speed 2")] {
-        plan_in(dir.path(), output, more).unwrap();
+    crate::table::model::write(&dir.path().join("model.json"), &model(), false).unwrap();
+    let bytes = |output: &str, options: &str| {
+        plan_in(dir.path(), &format!("{options} -o @{output}")).unwrap();
+        std::fs::read(dir.path().join(output)).unwrap()
+    };
+    for (mode, source) in
+        [("r", "--trace @trace.parquet"), ("c", "--model @model.json --num-requests 300")]
+    {
+        let first = bytes(&format!("{mode}1"), source);
+        assert_eq!(first, bytes(&format!("{mode}2"), source));
+        assert_ne!(first, bytes(&format!("{mode}3"), &format!("{source} --seed 7")));
     }
-    let bytes = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
-    assert_eq!(bytes("a"), bytes("b"));
-    assert_ne!(bytes("a"), bytes("c"));
-    assert_ne!(bytes("a"), bytes("d"));
 }
 
 #[test]
-fn a_written_plan_reads_back_with_its_counts() {
+fn a_plan_of_a_trace_reads_back() {
     let dir = directory();
-    plan_in(dir.path(), "plan.parquet", "--from 500ms --to 1500ms --num-requests 60").unwrap();
-    let reader = ScheduleReader::open(&dir.path().join("plan.parquet")).unwrap();
+    let options = "--trace @trace.parquet --from 500ms --to 1500ms --num-requests 60 -o @plan";
+    let planned = plan_in(dir.path(), options).unwrap();
+    let reader = ScheduleReader::open(&dir.path().join("plan")).unwrap();
     let metadata = reader.metadata().clone();
+    assert_eq!(metadata, planned.metadata);
     assert_eq!((metadata.mode, metadata.seed, metadata.speed), (PlanMode::Recorded, 42, Some(1.0)));
     assert_eq!(metadata.trace_origin_us, Some(1_700_000_000_500_000));
     let counts = &metadata.counts;
@@ -218,16 +219,33 @@ fn a_written_plan_reads_back_with_its_counts() {
 }
 
 #[test]
+fn a_plan_of_a_model_reads_back() {
+    let dir = directory();
+    crate::table::model::write(&dir.path().join("model.json"), &model(), false).unwrap();
+    let options = "--model @model.json --duration 1m --request-rate 20 -o @plan";
+    let planned = plan_in(dir.path(), options).unwrap();
+    let reader = ScheduleReader::open(&dir.path().join("plan")).unwrap();
+    assert_eq!(reader.metadata(), &planned.metadata);
+    assert_eq!(planned.metadata.request_rate_per_s, Some(20.0));
+    assert_eq!(planned.max_input_tokens, Some(3_000), "the longest input of the model's trace");
+    let requests: Vec<ScheduledRequest> = reader.flat_map(|batch| batch.unwrap()).collect();
+    assert_eq!(convert::count(requests.len()), planned.metadata.counts.planned);
+    let error = plan_in(dir.path(), "--model @model.json -o @endless").unwrap_err();
+    assert!(error.starts_with("error: plan: nothing says where it ends\nhint: "), "{error}");
+}
+
+#[test]
 fn a_plan_that_fails_leaves_nothing_behind() {
     let dir = directory();
-    let error = plan_in(dir.path(), "plan.parquet", "--from 1h").unwrap_err();
+    let whole = "--trace @trace.parquet -o @plan";
+    let error = plan_in(dir.path(), &format!("{whole} --from 1h")).unwrap_err();
     assert!(error.starts_with("error: window: none of 200 rows is left to plan"), "{error}");
     assert!(error.contains("hint: widen"), "{error}");
     let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.collect();
     names.sort();
     assert_eq!(names, ["pool", "trace.parquet"]);
-    plan_in(dir.path(), "plan.parquet", "").unwrap();
-    assert!(plan_in(dir.path(), "plan.parquet", "").is_err(), "an existing output is kept");
-    plan_in(dir.path(), "plan.parquet", "--force").unwrap();
+    plan_in(dir.path(), whole).unwrap();
+    assert!(plan_in(dir.path(), whole).is_err(), "an existing output is kept");
+    plan_in(dir.path(), &format!("{whole} --force")).unwrap();
 }
