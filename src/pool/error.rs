@@ -202,6 +202,37 @@ mod tests {
         for error in errors {
             writeln!(shown, "{error}\n  hint: {}", error.hint().unwrap()).unwrap();
         }
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @r#"
+        tokenizer `gpt2`: not known, expected one of `o200k_base`, `cl100k_base`
+          hint: name the tokenizer of the model under test; most recent models count close to `o200k_base`
+        texts/a.txt: not readable
+          hint: check the path and its permissions
+        texts/a.txt: byte 17 is not UTF-8
+          hint: convert the file to UTF-8, for example with `iconv -t utf-8`
+        texts/a.txt: 300 bytes, expected at most 256
+          hint: split the file; a folder of files is read in order of name
+        texts/a.pdf: unknown kind of file, expected `.txt`, `.md` or `.jsonl`
+          hint: rename the file, or name its folder: files of other kinds in a folder are skipped and counted
+        a.jsonl:3: no `text`, expected an object with a string `text`
+          hint: write one object a line, for example {"text": "..."}
+        pool: no texts given and no language to write in
+          hint: name files or folders, or write own sentences with `--fake en,zh`
+        pool: no usable fragment in 2 texts, 5 rejected
+          hint: a fragment needs at least 8 tokens and a word boundary within its first 16; add longer texts or `--fake en,zh`
+        pool: 412 distinct entries after 3700 attempts, expected 900
+          hint: ask for fewer entries with `--entries`, or add texts of your own
+        pool: 5000000 entries, expected at most 1000000
+          hint: ask for fewer entries with `--entries`
+        pool: 1 of 9 random joins do not add up, first: entry 3 at 5
+          hint: the pool was not written; leave out the texts named by file one by one to find the cause, and report it
+        prompt part: entry 7 is not in the pool of 3 entries
+          hint: the plan was made for another pool; make the plan again with this one
+        prompt part: entry 7 has no cut at 11 tokens
+          hint: the plan was made for another pool; make the plan again with this one
+        pool entry 7: 2 cuts, 3 offsets
+          hint: build the pool again with `tracewright pool build`
+        pool: vocabulary digest of `o200k_base` is `aa`, expected `bb`
+          hint: build the pool again with this version of `tracewright`
+        "#);
     }
 }

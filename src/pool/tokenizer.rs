@@ -174,6 +174,9 @@ mod tests {
         let digests: Vec<String> =
             Tokenizer::names().map(|name| Tokenizer::named(name).unwrap().digest()).collect();
         assert_ne!(digests[0], digests[1]);
-        insta::assert_snapshot!(digests.join("\n"), @"");
+        insta::assert_snapshot!(digests.join("\n"), @r#"
+        94f3e2cca66b14bc6ab5b3c995e5e7296406d4eea49ae77e2993f0ecca306b9f
+        6f8fa6cb8514d9b022441583a82eb22b2fdeaab9e1ec7b0fd6294189ee364157
+        "#);
     }
 }

@@ -7,14 +7,16 @@
 
 use super::compose::prefix;
 use super::error::PoolError;
-use super::fragment::is_chinese;
+use super::fragment::{HEAD_TOKENS, is_chinese};
 use super::parallel::in_order;
 use super::tokenizer::Tokenizer;
 use crate::domain::pool_index::PoolText;
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-/// Bytes between two anchors, at least.
-const ANCHOR_BYTES: usize = 512;
+/// Bytes between two anchors, at least: about the square root of a long entry's cuts, in tokens,
+/// where counting to the anchors and counting from them cost the same.
+const ANCHOR_BYTES: usize = 200;
 
 /// What a verification counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,13 +31,20 @@ pub struct Verified {
     pub wrong: u64,
     /// The first thing wrong, without text.
     pub first_wrong: Option<String>,
+    /// Entries whose first 16 tokens are those of an earlier entry.
+    pub repeated_starts: u64,
 }
 
-/// Checks every entry: the shape of its cut table, the rule of joints, the count at every cut.
+/// Checks every entry: the shape of its cut table, the rule of joints, the count at every cut, and
+/// that no two entries begin with the same tokens.
 pub fn verify(tokenizer: &Tokenizer, texts: &[PoolText], threads: NonZeroUsize) -> Verified {
-    let faults = in_order(texts, threads, |text| verify_entry(tokenizer, text).err());
+    let checked = in_order(texts, threads, |text| {
+        (verify_entry(tokenizer, text).err(), start(tokenizer, &text.text))
+    });
     let mut verified = Verified::default();
-    for (text, fault) in texts.iter().zip(faults) {
+    let mut starts = BTreeSet::new();
+    for (text, (fault, start)) in texts.iter().zip(checked) {
+        verified.repeated_starts += u64::from(!starts.insert(start));
         verified.entries += 1;
         verified.cuts += crate::domain::convert::count(text.entry.cut_tokens.len());
         verified.tokens += u64::from(text.entry.tokens);
@@ -45,6 +54,25 @@ pub fn verify(tokenizer: &Tokenizer, texts: &[PoolText], threads: NonZeroUsize) 
         }
     }
     verified
+}
+
+/// Checks that a pool was built with the vocabulary this program has under that name.
+///
+/// # Errors
+/// [`PoolError::OtherVocabulary`].
+pub fn check_vocabulary(tokenizer: &Tokenizer, digest: &str) -> Result<(), PoolError> {
+    let expected = tokenizer.digest();
+    if digest == expected {
+        return Ok(());
+    }
+    let tokenizer = tokenizer.name().to_owned();
+    Err(PoolError::OtherVocabulary { tokenizer, found: digest.to_owned(), expected })
+}
+
+fn start(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+    let mut ids = tokenizer.reference_ids(text);
+    ids.truncate(usize::try_from(HEAD_TOKENS).unwrap_or(usize::MAX));
+    ids
 }
 
 /// Checks one entry.
@@ -139,10 +167,18 @@ mod tests {
         let (tokenizer, text) = good();
         let cuts = text.cut_bytes.len() as u64;
         let tokens = u64::from(text.entry.tokens);
-        let verified = verify(&tokenizer, &[text], NonZeroUsize::MIN);
-        let expected = Verified { entries: 1, cuts, tokens, wrong: 0, first_wrong: None };
+        let verified = verify(&tokenizer, &[text.clone()], NonZeroUsize::MIN);
+        let expected = Verified { entries: 1, cuts, tokens, ..Verified::default() };
         assert_eq!(verified, expected);
+        assert_eq!(verify(&tokenizer, &[text.clone(), text], NonZeroUsize::MIN).repeated_starts, 1);
         assert_eq!(verify(&tokenizer, &[], NonZeroUsize::MIN), Verified::default());
+    }
+
+    #[test]
+    fn another_vocabulary_is_refused() {
+        let tokenizer = Tokenizer::named("o200k_base").unwrap();
+        assert!(check_vocabulary(&tokenizer, &tokenizer.digest()).is_ok());
+        assert!(check_vocabulary(&tokenizer, "00").is_err());
     }
 
     #[test]
@@ -153,7 +189,7 @@ mod tests {
             verify(&tokenizer, &[text], NonZeroUsize::MIN).first_wrong.unwrap()
         };
         insta::assert_snapshot!(fault(&|text| text.entry.cut_tokens[5] += 1), @"pool entry 0: the cut table is not ascending from 1");
-        insta::assert_snapshot!(fault(&|text| { text.cut_bytes.pop(); }), @"");
+        insta::assert_snapshot!(fault(&|text| { text.cut_bytes.pop(); }), @"pool entry 0: 468 cuts, 467 byte offsets");
         insta::assert_snapshot!(fault(&|text| text.entry.tokens += 1), @"pool entry 0: the last cut is not the whole entry");
         insta::assert_snapshot!(fault(&|text| text.text.insert(0, ' ')), @"");
         insta::assert_snapshot!(fault(&|text| { text.entry.cut_tokens.remove(0); text.cut_bytes.remove(1); }), @"");
