@@ -4,16 +4,16 @@ use super::failure::Failed;
 use super::globals::Globals;
 use super::print;
 use crate::domain::bucket::{bucket_range, log2_bucket};
-use crate::domain::convert;
+use crate::domain::pool_index::PoolManifest;
+use crate::domain::seed::Seed;
 use crate::pool::build::{BuildOptions, Built, DEFAULT_ENTRIES, DEFAULT_JOINS, build};
 use crate::pool::corpus::Corpus;
 use crate::pool::fake_text::Language;
-use crate::pool::proof::prove_joints;
+use crate::pool::proof::{Proof, prove_joints};
 use crate::pool::verify::{Verified, check_vocabulary, verify};
-use crate::pool::{PoolError, Tokenizer};
+use crate::pool::{PoolError, Texts, Tokenizer};
 use crate::table;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -143,7 +143,10 @@ pub(crate) fn build_pool(
     .map_err(failed)?;
     bar.finish_and_clear();
     built.manifest = table::pool::write(out, &built.manifest, &built.texts, globals.force)
-        .map_err(|error| Failed::new(error.to_string(), error.hint()))?;
+        .map_err(|error| {
+            let hint = error.hint();
+            Failed::new(error, hint)
+        })?;
     Ok(built)
 }
 
@@ -175,16 +178,123 @@ fn run_verify(args: &VerifyArgs, globals: &Globals) -> anyhow::Result<ExitCode> 
         let hint = error.hint();
         Failed::new(error, hint)
     };
-    let manifest = table::pool::read_index(&args.pool).map_err(read)?.manifest;
-    let texts = table::pool::read_texts(&args.pool).map_err(read)?;
+    let manifest = table::pool::read_manifest(&args.pool).map_err(read)?;
+    let texts = Texts::new(table::pool::read_texts(&args.pool).map_err(read)?).map_err(failed)?;
     let tokenizer = Tokenizer::named(&manifest.tokenizer).map_err(failed)?;
     check_vocabulary(&tokenizer, &manifest.tokenizer_digest).map_err(failed)?;
-    let bar = print::progress(globals, convert::count(texts.len()), "pool: verified");
-    let mut verified = Verified::default();
-    for part in texts.chunks(VERIFY_CHUNK) {
-        verified.add(verify(&tokenizer, part, threads()));
-        bar.inc(convert::count(part.len()));
-    }
+    let bar = print::progress(globals, manifest.entries, "pool: verified");
+    let verified = verify(&tokenizer, texts.all(), threads(), &|| bar.inc(1));
     bar.finish_and_clear();
-    Ok(ExitCode::SUCCESS)
+    let proof = prove_joints(&tokenizer, texts.all(), Seed(manifest.seed), manifest.joins_checked)
+        .map_err(failed)?;
+    print::to_stdout(&verdict(&args.pool, tokenizer.name(), &verified, &proof));
+    match complaint(&manifest, &verified, &proof) {
+        None => Ok(ExitCode::SUCCESS),
+        Some(what) => {
+            let hint = "build the pool again with `tracewright pool build`".to_owned();
+            Err(Failed::new(format!("{}: {what}", args.pool.display()), hint).into())
+        }
+    }
+}
+
+/// Returns the first thing wrong with a pool.
+fn complaint(manifest: &PoolManifest, verified: &Verified, proof: &Proof) -> Option<String> {
+    let counted = (verified.entries, verified.tokens);
+    if let Some(first) = &verified.first_wrong {
+        return Some(format!("{} entries are wrong, first: {first}", verified.wrong));
+    }
+    if let Some(first) = &proof.first_failure {
+        return Some(format!("{} joins do not add up, first: {first}", proof.failed));
+    }
+    if verified.repeated_starts > 0 {
+        return Some(format!("{} entries begin like another one", verified.repeated_starts));
+    }
+    (counted != (manifest.entries, manifest.tokens)).then(|| {
+        let (entries, tokens) = counted;
+        format!(
+            "{entries} entries of {tokens} tokens, expected {} of {}",
+            manifest.entries, manifest.tokens
+        )
+    })
+}
+
+/// Returns the lines that `pool verify` prints.
+fn verdict(pool: &Path, tokenizer: &str, verified: &Verified, proof: &Proof) -> String {
+    format!(
+        "{}: counted again with `{tokenizer}` of tiktoken-rs\n\
+         entries           {:>9}  wrong {}\n\
+         cuts              {:>9}\n\
+         tokens            {:>9}\n\
+         repeated starts   {:>9}\n\
+         joins             {:>9}  failed {}\n",
+        pool.display(),
+        verified.entries,
+        verified.wrong,
+        verified.cuts,
+        verified.tokens,
+        verified.repeated_starts,
+        proof.checked,
+        proof.failed,
+    )
+}
+
+/// Returns the lines that `pool build` prints: entries per bucket and kind, and how it went.
+pub(crate) fn summary(out: &Path, built: &Built) -> String {
+    let manifest = &built.manifest;
+    let mut text = format!(
+        "{}: {} entries, {} tokens of `{}`, seed {}\n\n{:<12}",
+        out.display(),
+        manifest.entries,
+        manifest.tokens,
+        manifest.tokenizer,
+        manifest.seed,
+        "tokens"
+    );
+    let mut counts: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+    let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in built.texts.iter().map(|text| &text.entry) {
+        if let Some(bucket) = log2_bucket(entry.tokens) {
+            *counts.entry((bucket, &entry.kind)).or_default() += 1;
+        }
+        *tokens.entry(&entry.kind).or_default() += u64::from(entry.tokens);
+    }
+    let row = |name: &str, cells: &dyn Fn(&str) -> Option<u64>| {
+        let cells: String = manifest
+            .kinds
+            .iter()
+            .map(|(kind, _)| cells(kind).map_or_else(|| " ".repeat(9), |n| format!("{n:>9}")))
+            .collect();
+        format!("{name:<12}{}\n", cells.trim_end())
+    };
+    let heads: String = manifest.kinds.iter().map(|(kind, _)| format!("{kind:>9}")).collect();
+    text.push_str(&heads);
+    text.push('\n');
+    for &(bucket, _) in &manifest.buckets {
+        let (low, end) = bucket_range(bucket);
+        let name = if end - low == 1 { low.to_string() } else { format!("{low}-{}", end - 1) };
+        text.push_str(&row(&name, &|kind| counts.get(&(bucket, kind)).copied()));
+    }
+    text.push_str(&row("entries", &|kind| {
+        manifest.kinds.iter().find(|(name, _)| name == kind).map(|(_, entries)| *entries)
+    }));
+    text.push_str(&row("tokens", &|kind| tokens.get(kind).copied()));
+    text.push_str(&how_it_went(built));
+    text
+}
+
+fn how_it_went(built: &Built) -> String {
+    let (manifest, rejected) = (&built.manifest, &built.rejected);
+    let mut text = format!(
+        "\njoins checked by bpe-openai and tiktoken-rs: {}, failed: {}\n\
+         text encodes per entry: {:.2} (and every entry and cut counted again by tiktoken-rs)\n",
+        manifest.joins_checked, manifest.joins_failed, built.encodes_per_entry
+    );
+    if rejected.total() > 0 {
+        text.push_str(&format!(
+            "left out: {} too short, {} with the start of another, {} where the tokenizers \
+             disagree, {} beyond `--entries`\n",
+            rejected.too_short, rejected.same_start, rejected.disagreement, rejected.not_needed
+        ));
+    }
+    text
 }

@@ -36,10 +36,17 @@ pub struct Verified {
 }
 
 /// Checks every entry: the shape of its cut table, the rule of joints, the count at every cut, and
-/// that no two entries begin with the same tokens.
-pub fn verify(tokenizer: &Tokenizer, texts: &[PoolText], threads: NonZeroUsize) -> Verified {
+/// that no two entries begin with the same tokens. Calls `progress` after each entry.
+pub fn verify(
+    tokenizer: &Tokenizer,
+    texts: &[PoolText],
+    threads: NonZeroUsize,
+    progress: &(dyn Fn() + Sync),
+) -> Verified {
     let checked = in_order(texts, threads, |text| {
-        (verify_entry(tokenizer, text).err(), start(tokenizer, &text.text))
+        let checked = (verify_entry(tokenizer, text).err(), start(tokenizer, &text.text));
+        progress();
+        checked
     });
     let mut verified = Verified::default();
     let mut starts = BTreeSet::new();
@@ -167,11 +174,11 @@ mod tests {
         let (tokenizer, text) = good();
         let cuts = text.cut_bytes.len() as u64;
         let tokens = u64::from(text.entry.tokens);
-        let verified = verify(&tokenizer, &[text.clone()], NonZeroUsize::MIN);
+        let verified = verify(&tokenizer, &[text.clone()], NonZeroUsize::MIN, &|| ());
         let expected = Verified { entries: 1, cuts, tokens, ..Verified::default() };
         assert_eq!(verified, expected);
-        assert_eq!(verify(&tokenizer, &[text.clone(), text], NonZeroUsize::MIN).repeated_starts, 1);
-        assert_eq!(verify(&tokenizer, &[], NonZeroUsize::MIN), Verified::default());
+        assert_eq!(verify(&tokenizer, &[text.clone(), text], NonZeroUsize::MIN, &|| ()).repeated_starts, 1);
+        assert_eq!(verify(&tokenizer, &[], NonZeroUsize::MIN, &|| ()), Verified::default());
     }
 
     #[test]
@@ -186,7 +193,7 @@ mod tests {
         let fault = |spoil: &dyn Fn(&mut PoolText)| {
             let (tokenizer, mut text) = good();
             spoil(&mut text);
-            verify(&tokenizer, &[text], NonZeroUsize::MIN).first_wrong.unwrap()
+            verify(&tokenizer, &[text], NonZeroUsize::MIN, &|| ()).first_wrong.unwrap()
         };
         insta::assert_snapshot!(fault(&|text| text.entry.cut_tokens[5] += 1), @"pool entry 0: the cut table is not ascending from 1");
         insta::assert_snapshot!(fault(&|text| { text.cut_bytes.pop(); }), @"pool entry 0: 468 cuts, 467 byte offsets");
