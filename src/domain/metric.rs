@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn chunk_gaps() {
+    fn mean_gap_of_chunks() {
         assert_eq!(mean_chunk_gap(&[]), None);
         assert_eq!(mean_chunk_gap(&[Nanos(5)]), None);
         assert_eq!(mean_chunk_gap(&[Nanos(5), Nanos(9), Nanos(25)]), Some(Nanos(10)));

@@ -412,7 +412,13 @@ mod tests {
         // Ever later, as a client whose sleeps add up: 92 % of the planned rate.
         let result = run(2_000, |i| i).finish(CONTEXT);
         assert_eq!(result.verdict, ScheduleVerdict::Invalid);
-        insta::assert_snapshot!(result.reasons.join("\n"), @"");
+        insta::assert_snapshot!(result.reasons.join("\n"), @"
+        the schedule delay's p99 is 1979.0 ms over 2000 requests (limit 10.0 ms)
+        97.5 % of the requests left more than 50 ms late (limit 1.0 %)
+        of 1000 requests due in the 10 s from 10 s on, 823 had left in time (82.3 %, limit 99 %)
+        up to 178 of 2000 requests were overdue at one time (8.90 %, limit 0.5 %)
+        the delay grew by 1800.0 ms from the first to the last tenth of the run: the client did not keep up
+        ");
     }
 
     #[test]

@@ -128,6 +128,11 @@ const fn name(latency: Latency) -> &'static str {
     }
 }
 
+/// Returns the name of a latency in the first of its rows, and nothing in the others.
+fn label(latency: Latency, group: &str) -> String {
+    if group == ALL { name(latency).to_owned() } else { String::new() }
+}
+
 /// Returns a percentile as a cell, marked when its 95 % interval has no upper end.
 fn percentile(value: Option<f64>, q: f64, n: u64) -> String {
     let open = percentiles::samples_for_bounded_interval(q).is_some_and(|needed| n < needed);
@@ -181,7 +186,7 @@ fn adjusted(report: &Report) -> Vec<Block> {
     for latency in super::latency::ADJUSTED {
         for (group, found) in groups(report, |group| group.error_adjusted.get(&latency)) {
             let ErrorAdjusted { n, failed, p50_ms, p90_ms, p95_ms, p99_ms } = *found;
-            let mut cells = vec![name(latency).to_owned(), group.to_owned()];
+            let mut cells = vec![label(latency, group), group.to_owned()];
             cells.extend([cells::count(n), cells::count(failed)]);
             cells.extend([p50_ms, p90_ms, p95_ms, p99_ms].map(|value| adjusted_cell(value, n)));
             table.row(cells);
@@ -220,7 +225,7 @@ fn by_group(report: &Report) -> Vec<Block> {
     let mut table = Table::new(2, &["", "kind", "n", "mean", "p50", "p90", "p95", "p99", "max"]);
     for latency in BY_GROUP {
         for (group, d) in groups(report, |group| group.of(latency)) {
-            let mut cells = vec![name(latency).to_owned(), group.to_owned()];
+            let mut cells = vec![label(latency, group), group.to_owned()];
             let all = distribution(d).into_iter().enumerate();
             // The narrower table leaves the smallest value and p99.9 out.
             cells.extend(all.filter(|(column, _)| ![1, 7].contains(column)).map(|(_, cell)| cell));
@@ -395,11 +400,18 @@ fn warnings(report: &Report) -> Vec<Block> {
         .warnings
         .iter()
         .map(|warning| {
-            let sentence = format!("{}. To do: {}.", warning.finding, warning.advice);
+            let sentence = format!("{}. {}.", warning.finding, capital(&warning.advice));
             Block::Item(warning.level.to_string(), sentence)
         })
         .collect();
     if blocks.is_empty() { vec![Block::Sentence("None.".to_owned())] } else { blocks }
+}
+
+/// Returns `words` with a capital first letter.
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>());
+    first.unwrap_or_default() + letters.as_str()
 }
 
 fn definitions(report: &Report) -> Vec<Block> {

@@ -48,7 +48,7 @@ fn found(level: Level, code: &str, finding: impl Into<String>, advice: &str) -> 
 
 /// Returns all findings about `report`, the gravest first, else in a fixed order.
 pub(super) fn of(report: &Report) -> Vec<Warning> {
-    let mut all: Vec<Warning> = [
+    let checks = [
         nothing_sent(report),
         all_failed(report),
         rows_missing(report),
@@ -71,11 +71,9 @@ pub(super) fn of(report: &Report) -> Vec<Warning> {
         clipped(report),
         drawn(report),
         mock(report),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    all.extend(late_sends(report));
+    ];
+    let mut all = late_sends(report);
+    all.extend(checks.into_iter().flatten());
     all.sort_by_key(|warning| warning.level);
     all
 }
@@ -408,4 +406,124 @@ fn mock(report: &Report) -> Found {
             "the latencies say nothing about a real server; give `--url` to measure one",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{facts, failed, ok, plan, unsent};
+    use super::super::summarize::summarize;
+    use super::*;
+    use crate::domain::outcome::{Failure, RequestOutcome, UsageSource};
+
+    fn lines(report: &Report) -> String {
+        let lines: Vec<String> = report
+            .warnings
+            .iter()
+            .map(|w| format!("{} {}: {}; {}", w.level, w.code, w.finding, w.advice))
+            .collect();
+        lines.join("\n")
+    }
+
+    /// Ten answers with one flaw each, or several.
+    fn flawed() -> Vec<RequestOutcome> {
+        let mut outcomes: Vec<RequestOutcome> = (0..10).map(ok).collect();
+        outcomes[0].output_tokens = Some(4);
+        outcomes[1].usage_source = Some(UsageSource::Local);
+        outcomes[2].usage_source = None;
+        outcomes[3].largest_read_text_bytes = outcomes[3].text_bytes;
+        outcomes[4].input_tokens = Some(58);
+        outcomes[5] = failed(5, Failure::Truncated);
+        outcomes[6].at.sent = outcomes[6].at.scheduled.map(|due| due.plus(limits::MAX_DELAY_P99));
+        outcomes
+    }
+
+    #[test]
+    fn every_warning_and_notice() {
+        let mut facts = facts();
+        facts.status = RunStatus::Interrupted;
+        facts.recovered = true;
+        facts.count_kind = Some(CountKind::Raw);
+        facts.chunks_recorded = false;
+        facts.target_is_mock = true;
+        let mut plan = plan(11);
+        plan.speed = Some(0.5);
+        let counts = &mut plan.counts;
+        (counts.source_rows, counts.not_selected) = (20, 7);
+        (counts.input_clipped, counts.output_clipped) = (2, 3);
+        (counts.input_drawn, counts.output_drawn) = (4, 5);
+        counts.below_template_minimum = 6;
+        let mut outcomes = flawed();
+        outcomes.push(RequestOutcome { failure: Some(Failure::UnknownAfterKill), ..unsent(10) });
+        insta::assert_snapshot!(lines(&summarize(&outcomes, plan, facts).unwrap()), @"
+        warning interrupted: the run was interrupted: 10 of 11 requests sent; the numbers cover the first part of the plan only; replay it to the end to compare runs
+        warning recovered: the run was killed and its outcomes recovered; 1 requests are lost; up to a second of outcomes before the kill is missing; do not quote the tail
+        warning failed_requests: 1 of 10 sent requests failed (10.00 %); they have no latency; quote the error-adjusted percentiles beside the success-only ones
+        warning few_samples: p99 rests on fewer than 368 succeeded requests in: all 9, single 5, rag 4; its 95 % interval has no upper end there: treat that p99 as a maximum, or run longer
+        warning count_kind: planned input tokens count the content alone (`raw`); the server counted +1.1 tokens a request on average; the server's chat template adds tokens of its own: quote the server's input count, or plan with the template's cost
+        warning output_shortfall: 6.7 % of the planned output tokens did not come (1 of 9 answers were shorter); the load is too light: force the length (`min_tokens`, `ignore_eos`) where the server can
+        warning usage_missing: 1 of 9 answers have no token count; they are absent from TPOT and token rates; ask the server for usage in the stream
+        warning usage_mixed: tokens were counted by the server in 7 answers and here in 1; the two counts differ in small ways; compare token figures with care
+        warning one_burst_streams: 1 of 9 streams (11.1 %) brought over 90 % of their text in one read; something between server and client holds the stream back, so TTFT is near E2E and the gaps mean little: turn off buffering in the proxy
+        warning below_template_minimum: 6 planned inputs are smaller than the chat template alone; they were longer at the server than planned; count them apart, or use completions
+        warning source_rows_unexplained: 2 of 20 source rows are in no count; the plan lost rows without saying why; plan again and report the fault
+        warning late_sends: the schedule delay's p99 is 9.1 ms over 10 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
+        notice no_chunks: the instants of chunks were not recorded, so there are 0 chunk gaps; a stall inside a stream shows only in E2E; record chunks to see it
+        notice not_selected: 7 of 20 source rows were left out by a cap; the load is a part of the recorded one; lift the cap to replay all of it
+        notice speed: the trace was replayed at 0.5 times its own speed; rates are not those of production; quote them with the factor
+        notice clipped: 2 inputs and 3 outputs were cut to the plan's limits; the longest requests are lighter than recorded; raise the limits if the server can
+        notice drawn_lengths: 4 inputs and 5 outputs had no recorded length and were drawn; they follow the distribution of the others, not the request that was logged
+        notice mock_target: all 10 requests went to the built-in mock; the latencies say nothing about a real server; give `--url` to measure one
+        ");
+    }
+
+    #[test]
+    fn everything_fatal() {
+        let none = summarize(&[unsent(0)], plan(1), facts()).unwrap();
+        let all = summarize(&[failed(0, Failure::Connect)], plan(1), facts()).unwrap();
+        let mut late = ok(1);
+        late.at.sent = late.at.scheduled.map(|due| due.plus(limits::LATE_REQUEST));
+        let lost = summarize(&[ok(0), late, unsent(2)], plan(4), facts()).unwrap();
+        let texts = [lines(&none), lines(&all), lines(&lost)];
+        insta::assert_snapshot!(texts.join("\n---\n"), @"
+        fatal nothing_sent: none of 1 planned requests was sent; there is nothing to measure; see how the run ended, and replay the plan again
+        ---
+        fatal all_failed: all 1 sent requests failed; every metric is empty; read the failures below, then send one request by hand
+        ---
+        fatal rows_missing: 1 of 4 planned requests have no row; it is not known what became of them; replay the plan again
+        fatal unsent_requests: 1 of 4 planned requests were not sent; the load was lighter than planned; raise the client's limits, or lower the rate
+        fatal late_sends: the schedule delay's p99 is 49.5 ms over 2 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
+        warning few_samples: p99 rests on fewer than 368 succeeded requests in: all 2, single 1, rag 1; its 95 % interval has no upper end there: treat that p99 as a maximum, or run longer
+        ");
+    }
+
+    #[test]
+    fn a_template_that_is_off_is_a_mismatch() {
+        let outcomes: Vec<_> = (0..400)
+            .map(|id| RequestOutcome { input_tokens: Some(51), ..ok(id) })
+            .collect();
+        let report = summarize(&outcomes, plan(400), facts()).unwrap();
+        insta::assert_snapshot!(lines(&report), @"
+        warning input_mismatch: the server counted other input tokens than planned in 400 of 400 requests (mean +1.0); check that the plan's tokenizer is the model's, and that the template's cost is right
+        notice few_samples: p99 rests on fewer than 368 succeeded requests in: single 200, rag 200; its 95 % interval has no upper end there: treat that p99 as a maximum, or run longer
+        ");
+    }
+
+    #[test]
+    fn a_raw_count_that_the_server_confirms_is_no_warning() {
+        let outcomes: Vec<_> = (0..800).map(ok).collect();
+        let mut facts = facts();
+        facts.count_kind = Some(CountKind::Raw);
+        assert_eq!(summarize(&outcomes, plan(800), facts).unwrap().warnings, []);
+    }
+
+    #[test]
+    fn p99_needs_368_samples() {
+        let codes = |n: u64| {
+            let outcomes: Vec<_> = (0..n)
+                .map(|id| RequestOutcome { scenario: crate::domain::scenario::Scenario::Rag, ..ok(id) })
+                .collect();
+            summarize(&outcomes, plan(n), facts()).unwrap().warnings.len()
+        };
+        assert_eq!((codes(367), codes(368)), (1, 0));
+    }
 }
