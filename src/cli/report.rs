@@ -8,10 +8,10 @@ use super::globals::Globals;
 use super::print;
 use crate::domain::schedule::{CountKind, PlanMetadata};
 use crate::report::{self, Report, ReportError, RunFacts, RunStatus, Summarizer};
+use crate::run::RunError;
 use crate::run::dir::RunDir;
-use crate::run::error::RunError;
 use crate::run::manifest::{self, RunManifest};
-use crate::table::error::TableError;
+use crate::table::TableError;
 use crate::table::outcome::{self, OutcomeReader};
 use crate::table::output::PartialFile;
 use crate::table::schedule::ScheduleReader;
@@ -219,12 +219,180 @@ fn of_report(error: ReportError) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::metric::Latency;
+    use crate::domain::outcome::{Failure, Instants, RequestOutcome};
+    use crate::domain::scenario::Scenario;
+    use crate::domain::schedule::{PlanCounts, PlanMode, Release, ScheduledRequest};
+    use crate::domain::time::{Nanos, WallTime};
+    use crate::table::outcome::OutcomeRecorder;
+    use crate::table::schedule::ScheduleWriter;
 
     #[test]
     fn messages() {
         insta::assert_snapshot!(
             format!("{}\n{}", no_success(3, 10), recovery_note(120, 4)),
-            @""
+            @"
+        error: no request succeeded: 3 sent of 10 planned
+        hint: the report lists the failures; send one request by hand to see the answer
+        the run was killed: recovered 120 outcomes; 4 planned requests have none and count as `unknown_after_kill`
+        "
         );
+    }
+
+    fn globals() -> Globals {
+        Globals { seed: 42, quiet: true, no_progress: true, force: false }
+    }
+
+    fn planned(request_id: u64) -> ScheduledRequest {
+        ScheduledRequest {
+            request_id,
+            scenario: Scenario::Single,
+            session_id: None,
+            turn_index: None,
+            release: Release::At(Nanos::from_millis(request_id * 10)),
+            prompt_parts: Vec::new(),
+            input_tokens: 20,
+            count_kind: if request_id == 1 { CountKind::Raw } else { CountKind::Templated },
+            content_tokens: 20,
+            template_tokens: None,
+            max_tokens: 2,
+            min_tokens: None,
+            stream: true,
+            prefix_block_ids: Vec::new(),
+            recorded_status: None,
+            repeat_of: None,
+        }
+    }
+
+    fn outcome(request_id: u64, failure: Option<Failure>) -> RequestOutcome {
+        let sent = Nanos::from_millis(request_id * 10);
+        let text = failure.is_none().then(|| sent.plus(Nanos::from_millis(5)));
+        RequestOutcome {
+            request_id,
+            scenario: Scenario::Single,
+            session_id: None,
+            turn_index: None,
+            planned_input_tokens: 20,
+            planned_max_tokens: 2,
+            was_sent: true,
+            at: Instants {
+                scheduled: Some(sent),
+                dispatched: Some(sent),
+                sent: Some(sent),
+                first_text: text,
+                last_text: text.map(|at| at.plus(Nanos::from_millis(1))),
+                closed: Some(sent.plus(Nanos::from_millis(7))),
+                ..Instants::default()
+            },
+            chunks: text.into_iter().flat_map(|at| [at, at.plus(Nanos::from_millis(1))]).collect(),
+            http_status_code: None,
+            failure,
+            failure_message: None,
+            input_tokens: None,
+            cached_input_tokens: None,
+            output_tokens: failure.is_none().then_some(2),
+            reasoning_tokens: None,
+            usage_source: None,
+            finish_reason: None,
+            connection_reused: None,
+            text_bytes: 2,
+            largest_read_text_bytes: 1,
+            in_flight: None,
+        }
+    }
+
+    /// A run directory of three planned requests; unfinished, it looks like that of a killed run.
+    fn run_dir(root: &Path, outcomes: &[RequestOutcome], finished: bool) -> RunDir {
+        let dir = RunDir::create_at(&root.join("run")).unwrap();
+        let target = manifest::Target {
+            url: "http://user:secret@127.0.0.1:1/v1".to_owned(),
+            api: "chat".to_owned(),
+            model: "m".to_owned(),
+        };
+        let mut manifest = RunManifest::begin("test", WallTime(0), 42, target);
+        if finished {
+            manifest.end(manifest::RunStatus::Complete, WallTime(1));
+        }
+        manifest.write(&dir).unwrap();
+        let mut plan = ScheduleWriter::create(&dir.plan(), false).unwrap();
+        plan.write(&[planned(0), planned(1), planned(2)]).unwrap();
+        plan.finish(&PlanMetadata {
+            mode: PlanMode::Classic,
+            seed: 42,
+            trace_digest: None,
+            model_digest: None,
+            pool_digest: "pool".to_owned(),
+            tokenizer: "o200k_base".to_owned(),
+            tokenizer_digest: "tokenizer".to_owned(),
+            speed: None,
+            request_rate_per_s: Some(100.0),
+            trace_origin_us: None,
+            long_context_tokens: 4_000,
+            counts: PlanCounts { planned: 3, ..PlanCounts::default() },
+        })
+        .unwrap();
+        let mut recorder = OutcomeRecorder::create(dir.path()).unwrap();
+        recorder.append(outcomes).unwrap();
+        if finished {
+            recorder.finish().unwrap();
+        } else {
+            recorder.flush().unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn a_run_directory_becomes_a_report_and_does_so_again() {
+        let root = tempfile::tempdir().unwrap();
+        let outcomes = [outcome(0, None), outcome(1, None), outcome(2, Some(Failure::Http5xx))];
+        let dir = run_dir(root.path(), &outcomes, true);
+        let report = report_run(dir.path(), &globals()).unwrap();
+        assert_eq!((report.accounting.succeeded, report.accounting.failed), (2, 1));
+        assert_eq!(report.run.status, RunStatus::Complete);
+        assert_eq!(report.run.count_kind, Some(CountKind::Raw), "the least exact of the rows");
+        let gaps = report.group("all").and_then(|all| all.of(Latency::ChunkGap)).unwrap();
+        assert_eq!((gaps.n, gaps.p50_ms), (2, Some(1.0)), "chunks are joined back in");
+        assert_eq!(format!("{:?}", exit_code(&report)), format!("{:?}", ExitCode::SUCCESS));
+
+        let bytes = |extension| std::fs::read(dir.report(extension)).unwrap();
+        let first = (bytes("json"), bytes("md"));
+        assert!(!String::from_utf8_lossy(&first.0).contains("secret"));
+        report_run(dir.path(), &globals()).unwrap();
+        assert_eq!(first, (bytes("json"), bytes("md")), "equal input, equal bytes");
+    }
+
+    #[test]
+    fn a_killed_run_is_recovered() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = run_dir(root.path(), &[outcome(0, None)], false);
+        for _again in 0..2 {
+            let report = report_run(dir.path(), &globals()).unwrap();
+            assert!(report.run.recovered);
+            assert_eq!(report.run.status, RunStatus::Interrupted);
+            let account = &report.accounting;
+            assert_eq!((account.planned, account.sent, account.succeeded), (3, 1, 1));
+            assert_eq!((account.unsent, account.unsent_unknown_after_kill), (2, 2));
+        }
+    }
+
+    #[test]
+    fn no_success_is_exit_code_4_and_still_a_report() {
+        let root = tempfile::tempdir().unwrap();
+        let outcomes: Vec<_> = (0..3).map(|id| outcome(id, Some(Failure::Connect))).collect();
+        let dir = run_dir(root.path(), &outcomes, true);
+        let out = root.path().join("out.json");
+        let mut args = Args {
+            run: dir.path().to_owned(),
+            output_format: Format::Json,
+            output: Some(out.clone()),
+        };
+        let code = run(&args, &globals()).unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(REFUSED)));
+        let read: Report = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+        assert!(read.accounting.all_failed());
+        assert!(run(&args, &globals()).is_err(), "an existing output needs --force");
+        args.output = None;
+        args.run = root.path().join("nowhere");
+        assert!(run(&args, &globals()).is_err());
     }
 }

@@ -235,7 +235,8 @@ mod tests {
             ledger.add(&failed(convert::count(index), *class));
         }
         ledger.add(&ok(100));
-        let plan = PlanCounts { planned: 19, source_rows: 25, not_selected: 5, ..PlanCounts::default() };
+        let plan =
+            PlanCounts { planned: 19, source_rows: 25, not_selected: 5, ..PlanCounts::default() };
         let account = ledger.finish(PlanMode::Recorded, &plan);
         assert_eq!((account.planned, account.sent, account.failed), (19, 19, 18));
         assert_eq!(account.failures.len(), Failure::ALL.len());

@@ -159,7 +159,10 @@ mod tests {
         let numbers: Vec<String> =
             [0.0, 9.999, 123.45, 12_345.6].iter().map(|&value| number(Some(value))).collect();
         assert_eq!(numbers, ["0.00", "10.00", "123.5", "12346"]);
-        assert_eq!((number(None), percent(None), maybe_count(None)), (absent(), absent(), absent()));
+        assert_eq!(
+            (number(None), percent(None), maybe_count(None)),
+            (absent(), absent(), absent())
+        );
         assert_eq!(percent(Some(0.1234)), "12.34 %");
     }
 

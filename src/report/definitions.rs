@@ -27,7 +27,10 @@ const DEFINITIONS: [(&str, &str); 12] = [
         "TTFT",
         "send to the first non-empty generated text of any kind: content, reasoning or tool call; role-only, null and empty deltas and keep-alives never count",
     ),
-    ("TTFT content", "send to the first non-empty visible text; reasoning and tool calls do not count"),
+    (
+        "TTFT content",
+        "send to the first non-empty visible text; reasoning and tool calls do not count",
+    ),
     (
         "TPOT",
         "(last text - first text) / (output tokens - 1), one sample a request; empty below two tokens",

@@ -90,8 +90,7 @@ impl ErrorAdjusted {
     fn of_sorted(samples: &[u64], failed: u64) -> Self {
         let failures = convert::index(failed).unwrap_or(usize::MAX);
         let at = |q| {
-            percentiles::quantile_failures_last(samples, failures, q)
-                .map(|ns| ns / NANOS_PER_MILLI)
+            percentiles::quantile_failures_last(samples, failures, q).map(|ns| ns / NANOS_PER_MILLI)
         };
         Self {
             n: convert::count(samples.len()) + failed,
@@ -219,7 +218,10 @@ mod tests {
         let one = group(&[ok(0)], 0);
         let ttft = one.of(Latency::TtftFromActual).unwrap();
         assert_eq!((ttft.n, ttft.p50_ms, ttft.p99_9_ms), (1, Some(100.0), Some(100.0)));
-        assert_eq!((ttft.min_ms, ttft.mean_ms, ttft.max_ms), (Some(100.0), Some(100.0), Some(100.0)));
+        assert_eq!(
+            (ttft.min_ms, ttft.mean_ms, ttft.max_ms),
+            (Some(100.0), Some(100.0), Some(100.0))
+        );
     }
 
     #[test]

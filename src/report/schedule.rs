@@ -430,8 +430,9 @@ mod tests {
 
     #[test]
     fn a_stall_of_two_seconds_is_seen() {
-        let result = run(3_000, |i| if (1_000..1_200).contains(&i) { 2_000 - (i - 1_000) * 10 } else { 0 })
-            .finish(CONTEXT);
+        let result =
+            run(3_000, |i| if (1_000..1_200).contains(&i) { 2_000 - (i - 1_000) * 10 } else { 0 })
+                .finish(CONTEXT);
         assert_eq!(result.verdict, ScheduleVerdict::Invalid);
         assert_eq!(result.late, 195, "due more than 50 ms before the stall ended");
         assert_eq!(result.largest_backlog, Some(195));

@@ -96,7 +96,11 @@ fn requests(report: &Report) -> Vec<Block> {
     if account.source_rows > 0 {
         let source = account.source_rows;
         row("rows of the trace", source, String::new());
-        row("  outside the window", account.outside_window, of_whole(account.outside_window, source));
+        row(
+            "  outside the window",
+            account.outside_window,
+            of_whole(account.outside_window, source),
+        );
         row("  not selected (cap)", account.not_selected, of_whole(account.not_selected, source));
         row("  answered by a cache", account.cache_hits, of_whole(account.cache_hits, source));
         if let Some(rows) = account.source_rows_unexplained.filter(|rows| *rows > 0) {
@@ -156,8 +160,7 @@ fn distribution(d: &Distribution) -> Vec<String> {
 }
 
 /// The header of [`distribution`].
-const DISTRIBUTION: [&str; 9] =
-    ["n", "min", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
+const DISTRIBUTION: [&str; 9] = ["n", "min", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
 
 /// Returns a table whose rows are words followed by a distribution.
 fn distributions(words: &[&str]) -> Table {
@@ -238,10 +241,7 @@ fn by_group(report: &Report) -> Vec<Block> {
 fn punctuality(report: &Report) -> Vec<Block> {
     let schedule = &report.schedule;
     let mut table = distributions(&["ms"]);
-    let rows = [
-        ("schedule delay", &schedule.delay),
-        ("dispatch delay", &schedule.dispatch_delay),
-    ];
+    let rows = [("schedule delay", &schedule.delay), ("dispatch delay", &schedule.dispatch_delay)];
     for (what, d) in rows {
         let mut cells = vec![what.to_owned()];
         cells.extend(distribution(d));
@@ -251,8 +251,7 @@ fn punctuality(report: &Report) -> Vec<Block> {
         let share = cells::percent(Some(worst.achieved_share));
         format!("{share} of {} due from {:.0} s on", cells::count(worst.planned), worst.start_s)
     });
-    let late =
-        format!("{} ({})", cells::count(schedule.late), cells::percent(schedule.late_share));
+    let late = format!("{} ({})", cells::count(schedule.late), cells::percent(schedule.late_share));
     let mut blocks = vec![Block::Sentence(format!("Verdict: {}.", schedule.verdict))];
     blocks.push(Block::Table(table));
     blocks.extend(pairs(vec![
@@ -290,7 +289,8 @@ fn throughput(report: &Report) -> Vec<Block> {
 fn tokens(report: &Report) -> Vec<Block> {
     let (input, output) = (&report.tokens.input, &report.tokens.output);
     let sources = &report.tokens.usage_sources;
-    let signed = |value: Option<i64>| value.map_or_else(cells::absent, |value| format!("{value:+}"));
+    let signed =
+        |value: Option<i64>| value.map_or_else(cells::absent, |value| format!("{value:+}"));
     let mean = input.mean_difference.map_or_else(cells::absent, |mean| format!("{mean:+.2}"));
     let range = format!(
         "mean {mean}, from {} to {}",

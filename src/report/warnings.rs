@@ -200,10 +200,7 @@ fn few_samples(report: &Report) -> Found {
         found(
             level,
             "few_samples",
-            format!(
-                "p99 rests on fewer than {needed} succeeded requests in: {}",
-                small.join(", ")
-            ),
+            format!("p99 rests on fewer than {needed} succeeded requests in: {}", small.join(", ")),
             "its 95 % interval has no upper end there: treat that p99 as a maximum, or run longer",
         )
     })
@@ -269,7 +266,10 @@ fn usage_missing(report: &Report) -> Found {
         found(
             Level::Warning,
             "usage_missing",
-            format!("{} of {} answers have no token count", sources.none, report.accounting.succeeded),
+            format!(
+                "{} of {} answers have no token count",
+                sources.none, report.accounting.succeeded
+            ),
             "they are absent from TPOT and token rates; ask the server for usage in the stream",
         )
     })
@@ -455,6 +455,7 @@ mod tests {
         let mut outcomes = flawed();
         outcomes.push(RequestOutcome { failure: Some(Failure::UnknownAfterKill), ..unsent(10) });
         insta::assert_snapshot!(lines(&summarize(&outcomes, plan, facts).unwrap()), @"
+        warning late_sends: the schedule delay's p99 is 9.1 ms over 10 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
         warning interrupted: the run was interrupted: 10 of 11 requests sent; the numbers cover the first part of the plan only; replay it to the end to compare runs
         warning recovered: the run was killed and its outcomes recovered; 1 requests are lost; up to a second of outcomes before the kill is missing; do not quote the tail
         warning failed_requests: 1 of 10 sent requests failed (10.00 %); they have no latency; quote the error-adjusted percentiles beside the success-only ones
@@ -466,7 +467,6 @@ mod tests {
         warning one_burst_streams: 1 of 9 streams (11.1 %) brought over 90 % of their text in one read; something between server and client holds the stream back, so TTFT is near E2E and the gaps mean little: turn off buffering in the proxy
         warning below_template_minimum: 6 planned inputs are smaller than the chat template alone; they were longer at the server than planned; count them apart, or use completions
         warning source_rows_unexplained: 2 of 20 source rows are in no count; the plan lost rows without saying why; plan again and report the fault
-        warning late_sends: the schedule delay's p99 is 9.1 ms over 10 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
         notice no_chunks: the instants of chunks were not recorded, so there are 0 chunk gaps; a stall inside a stream shows only in E2E; record chunks to see it
         notice not_selected: 7 of 20 source rows were left out by a cap; the load is a part of the recorded one; lift the cap to replay all of it
         notice speed: the trace was replayed at 0.5 times its own speed; rates are not those of production; quote them with the factor
@@ -489,18 +489,17 @@ mod tests {
         ---
         fatal all_failed: all 1 sent requests failed; every metric is empty; read the failures below, then send one request by hand
         ---
+        fatal late_sends: the schedule delay's p99 is 49.5 ms over 2 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
         fatal rows_missing: 1 of 4 planned requests have no row; it is not known what became of them; replay the plan again
         fatal unsent_requests: 1 of 4 planned requests were not sent; the load was lighter than planned; raise the client's limits, or lower the rate
-        fatal late_sends: the schedule delay's p99 is 49.5 ms over 2 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
         warning few_samples: p99 rests on fewer than 368 succeeded requests in: all 2, single 1, rag 1; its 95 % interval has no upper end there: treat that p99 as a maximum, or run longer
         ");
     }
 
     #[test]
     fn a_template_that_is_off_is_a_mismatch() {
-        let outcomes: Vec<_> = (0..400)
-            .map(|id| RequestOutcome { input_tokens: Some(51), ..ok(id) })
-            .collect();
+        let outcomes: Vec<_> =
+            (0..400).map(|id| RequestOutcome { input_tokens: Some(51), ..ok(id) }).collect();
         let report = summarize(&outcomes, plan(400), facts()).unwrap();
         insta::assert_snapshot!(lines(&report), @"
         warning input_mismatch: the server counted other input tokens than planned in 400 of 400 requests (mean +1.0); check that the plan's tokenizer is the model's, and that the template's cost is right
@@ -520,7 +519,10 @@ mod tests {
     fn p99_needs_368_samples() {
         let codes = |n: u64| {
             let outcomes: Vec<_> = (0..n)
-                .map(|id| RequestOutcome { scenario: crate::domain::scenario::Scenario::Rag, ..ok(id) })
+                .map(|id| RequestOutcome {
+                    scenario: crate::domain::scenario::Scenario::Rag,
+                    ..ok(id)
+                })
                 .collect();
             summarize(&outcomes, plan(n), facts()).unwrap().warnings.len()
         };
