@@ -282,6 +282,66 @@ async fn stamps_state_what_was_sent_and_never_before_its_time() {
     assert!(again.hint().unwrap().contains("--force"));
 }
 
+#[tokio::test]
+async fn a_client_that_hangs_up_leaves_a_line_with_what_it_got() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stamps.jsonl");
+    let at = start(MockConfig { stamps: Some(path.clone()), ..quick() }).await;
+    let mut socket = TcpStream::connect(at).await.unwrap();
+    let body = r#"{"messages":[{"content":"a"}],"stream":true,"max_tokens":200000}"#;
+    let length = body.len();
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: mock\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(" train") {
+        assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0);
+    }
+    drop(socket);
+    while read_lines(&path).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let line = &read_lines(&path)[0];
+    assert_eq!(line["ended"], "dropped");
+    assert!(line["sent_tokens"].as_u64().unwrap() >= 2 && line["done_ns"].is_null());
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_another() {
+    let at = start(quick()).await;
+    let mut socket = TcpStream::connect(at).await.unwrap();
+    // The second request follows an error, whose body must have been read.
+    let bodies = ["{not json", r#"{"prompt":"a","max_tokens":1}"#];
+    for (body, status) in bodies.into_iter().zip(["HTTP/1.1 400", "HTTP/1.1 200"]) {
+        let length = body.len();
+        let request = format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: mock\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"}") {
+            assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0);
+        }
+        assert!(seen.starts_with(status.as_bytes()), "{}", String::from_utf8_lossy(&seen));
+    }
+}
+
+#[tokio::test]
+async fn serving_ends_when_it_is_told_to() {
+    let mock = Arc::new(Mock::new(quick(), None).unwrap());
+    let (bound, mut addresses) = tokio::sync::mpsc::unbounded_channel();
+    let stopped = serve_until(mock, |at| bound.send(at).unwrap(), std::future::ready(Ok(()))).await;
+    assert!(stopped.is_ok());
+    assert_ne!(addresses.recv().await.unwrap().port(), 0, "the bound port is told");
+
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listen = taken.local_addr().unwrap();
+    let mock = Arc::new(Mock::new(MockConfig { listen, ..quick() }, None).unwrap());
+    let error = serve_until(mock, |_| {}, std::future::pending()).await.unwrap_err();
+    assert!(error.to_string().starts_with("127.0.0.1:"), "{error}");
+}
+
 #[expect(clippy::disallowed_methods, reason = "a test reads what the mock wrote")]
 fn read_lines(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
