@@ -31,7 +31,7 @@ pub use quality::Quality;
 use crate::domain::convert;
 use crate::domain::position::Position;
 use crate::domain::record::RequestRecord;
-use crate::domain::trace::{Decision, IngestCounts, SourceFile, TraceMetadata};
+use crate::domain::trace::{Decision, SourceFile, TraceMetadata};
 use attempts::Attempts;
 use format::{Adapter, At, Input, Origin, Outcome, Refusal, Shared};
 use lines::{Lines, MAX_LINE};

@@ -71,11 +71,8 @@ impl<'de> Visitor<'de> for Pick<'_, '_, 'de> {
                 }
                 continue;
             }
-            let below = |(path, place): &(&'_ str, usize)| {
-                let rest = path.strip_prefix(&*key)?.strip_prefix('.')?;
-                Some((rest, *place))
-            };
-            let wanted: Vec<(&str, usize)> = self.wanted.iter().filter_map(below).collect();
+            let wanted: Vec<(&str, usize)> =
+                self.wanted.iter().filter_map(|wanted| below(*wanted, &key)).collect();
             if wanted.is_empty() {
                 map.next_value::<IgnoredAny>()?;
             } else {
@@ -113,6 +110,11 @@ impl<'de> Visitor<'de> for Pick<'_, '_, 'de> {
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
         Ok(())
     }
+}
+
+/// Returns what is left of a path below `key`.
+fn below<'p>((path, place): (&'p str, usize), key: &str) -> Option<(&'p str, usize)> {
+    Some((path.strip_prefix(key)?.strip_prefix('.')?, place))
 }
 
 /// A key, borrowed when it has no escapes.
