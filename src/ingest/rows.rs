@@ -1,0 +1,186 @@
+//! Splits a CSV log into records with named columns.
+//!
+//! Quoted newlines, doubled quotes, LF and CRLF are handled by the `csv` crate; positions are the
+//! line and byte where a record begins. A record above the limit stops the ingest: the cause is
+//! an open quote that swallows the rest of the file. Records are UTF-8 or refused, one by one.
+
+use super::error::IngestError;
+use super::source::{Progress, Source};
+use crate::domain::convert;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longest record, in bytes; see [`super::lines::MAX_LINE`].
+pub const MAX_RECORD: u64 = 64 * 1024 * 1024;
+
+/// The column names of a CSV log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    names: Vec<String>,
+}
+
+impl Header {
+    /// Makes a header of names.
+    pub fn new(names: Vec<String>) -> Self {
+        Self { names }
+    }
+
+    /// Returns the names in file order.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the place of a column.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|found| found == name)
+    }
+}
+
+/// One CSV record: cells by place.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    text: &'a str,
+    record: &'a csv::ByteRecord,
+}
+
+impl<'a> Row<'a> {
+    /// Makes a row of a record that is UTF-8; `None` when it is not.
+    pub fn new(record: &'a csv::ByteRecord) -> Option<Self> {
+        let text = simdutf8::basic::from_utf8(record.as_slice()).ok()?;
+        Some(Self { text, record })
+    }
+
+    /// Returns a cell; `None` when it is empty or there is no such column.
+    pub fn cell(&self, place: Option<usize>) -> Option<&'a str> {
+        let range = self.record.range(place?)?;
+        self.text.get(range).filter(|cell| !cell.is_empty())
+    }
+}
+
+/// Where a record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordStart {
+    /// 1-based line.
+    pub line: u64,
+    /// Byte in the decompressed stream.
+    pub byte: u64,
+}
+
+/// The records of one CSV log.
+#[derive(Debug)]
+pub struct Rows<'p> {
+    reader: csv::Reader<Bounded<'p>>,
+    header: Header,
+    record: csv::ByteRecord,
+    file: Arc<str>,
+}
+
+impl<'p> Rows<'p> {
+    /// Opens a CSV log and reads its header.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`], or if the header is not UTF-8.
+    pub fn open(path: &Path, progress: Progress<'p>) -> Result<Self, IngestError> {
+        Self::new(Source::open(path, progress)?)
+    }
+
+    /// Reads the header of an opened source.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::read_block`], or if the header is not UTF-8.
+    pub fn new(source: Source<'p>) -> Result<Self, IngestError> {
+        let file = source.file().clone();
+        let reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .buffer_capacity(256 * 1024)
+            .from_reader(Bounded { source, since_record: 0 });
+        let mut rows =
+            Self { reader, header: Header::default(), record: csv::ByteRecord::new(), file };
+        rows.next_record()?;
+        let Some(header) = Row::new(&rows.record) else {
+            return Err(IngestError::Binary { file: rows.file, what: "a header that is not UTF-8" });
+        };
+        let names = (0..rows.record.len())
+            .map(|place| header.cell(Some(place)).unwrap_or_default().trim().to_owned())
+            .collect();
+        rows.header = Header { names };
+        Ok(rows)
+    }
+
+    /// Returns the column names.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns the record that [`Self::next_record`] read last.
+    pub fn record(&self) -> &csv::ByteRecord {
+        &self.record
+    }
+
+    /// Returns the lines read so far.
+    pub fn lines(&self) -> u64 {
+        self.reader.get_ref().source.lines()
+    }
+
+    /// Reads the next record and returns where it begins, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::read_block`], or if a record is above [`MAX_RECORD`].
+    pub fn next_record(&mut self) -> Result<Option<RecordStart>, IngestError> {
+        self.reader.get_mut().since_record = 0;
+        match self.reader.read_byte_record(&mut self.record) {
+            Ok(true) => {
+                let start = self.record.position();
+                Ok(Some(RecordStart {
+                    line: start.map_or(0, csv::Position::line),
+                    byte: start.map_or(0, csv::Position::byte),
+                }))
+            }
+            Ok(false) => Ok(None),
+            Err(error) => Err(self.read_error(error)),
+        }
+    }
+
+    fn read_error(&self, error: csv::Error) -> IngestError {
+        let line = self.record.position().map_or(1, csv::Position::line);
+        let file = self.file.clone();
+        let source = match error.into_kind() {
+            csv::ErrorKind::Io(source) => source,
+            _ => io::Error::other("the CSV reader stopped"),
+        };
+        match source.downcast::<IngestError>() {
+            Ok(IngestError::RecordTooLong { limit, .. }) => {
+                IngestError::RecordTooLong { file, line, limit }
+            }
+            Ok(error) => error,
+            Err(source) => IngestError::Unreadable { file, source },
+        }
+    }
+}
+
+/// A source that refuses to feed one record for ever.
+#[derive(Debug)]
+struct Bounded<'p> {
+    source: Source<'p>,
+    since_record: u64,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.since_record += convert::count(read);
+        if self.since_record > MAX_RECORD {
+            return Err(io::Error::other(IngestError::RecordTooLong {
+                file: self.source.file().clone(),
+                line: 0,
+                limit: MAX_RECORD,
+            }));
+        }
+        Ok(read)
+    }
+}
