@@ -219,8 +219,11 @@ fn span_us(earlier: WallTime, later: WallTime) -> Option<u64> {
 
 /// Returns what the arrivals mean for a Poisson replay, in words.
 fn sentence(gaps: u64, gap_cv: Option<f64>, dispersion: &[Dispersion]) -> String {
-    let Some(cv) = gap_cv.filter(|_| gaps >= MIN_GAPS) else {
-        return format!("{gaps} gaps that are not all zero are too few to compare with Poisson");
+    if gaps < MIN_GAPS {
+        return format!("{gaps} gaps between arrivals are too few to compare with Poisson");
+    }
+    let Some(cv) = gap_cv else {
+        return format!("all {gaps} gaps are zero: the log's clock does not tell arrivals apart");
     };
     let uneven = most_uneven(dispersion);
     let counts = uneven.map(|(window_s, index)| {
@@ -343,7 +346,8 @@ mod tests {
             say(1.05, Some(16.0)),
             say(0.5, None),
             say(1.0, Some(1.4)),
-            sentence(5, Some(2.0), &[]),
+            sentence(29, Some(2.0), &[]),
+            sentence(30, None, &[]),
         ];
         insta::assert_snapshot!(shown.join("\n"), @r#"
         gap CV 13.20: far burstier than Poisson (1.0); a Poisson replay will be kinder than your traffic; counts per 60 s vary 164.0 times as much as Poisson's
@@ -351,7 +355,8 @@ mod tests {
         gap CV 1.05: near Poisson (1.0), but counts per 60 s vary 16.0 times as much as Poisson's: the rate changes with time; a Poisson replay will be kinder than your traffic
         gap CV 0.50: more even than Poisson (1.0); a Poisson replay will be burstier than your traffic
         gap CV 1.00: near Poisson (1.0) at every window; a Poisson replay is fair
-        5 gaps that are not all zero are too few to compare with Poisson
+        29 gaps between arrivals are too few to compare with Poisson
+        all 30 gaps are zero: the log's clock does not tell arrivals apart
         "#);
     }
 

@@ -4,7 +4,7 @@
 //! only numbers that are in the model; an unknown is `-` or `unknown`, never 0.
 
 use crate::domain::workload::{
-    ArrivalModel, LengthFit, LengthModel, MixModel, Quantiles, Share, WorkloadModel,
+    ArrivalModel, FitMethod, LengthFit, LengthModel, MixModel, Quantiles, Share, WorkloadModel,
 };
 
 /// Returns the table that `tracewright fit` prints; ends with a newline.
@@ -63,7 +63,8 @@ fn length_table(length: &LengthModel) -> Vec<String> {
         quantiles(length.measured)
     ));
     lines.extend(length.fits.iter().map(fit_line));
-    lines.extend(length.fits.iter().map(|fit| format!("  {}: {}", fit.method, fit.sentence)));
+    let exact = length.fits.iter().filter(|fit| fit.method == FitMethod::Discrete);
+    lines.extend(exact.map(|fit| format!("  {}", fit.sentence)));
     lines
 }
 
@@ -72,8 +73,9 @@ fn fit_line(fit: &LengthFit) -> String {
         .parameters
         .iter()
         .map(|p| {
-            let error = p.standard_error.map(|error| format!(" ± {error:.4}"));
-            format!("{} {:.4}{}", p.name, p.value, error.unwrap_or_default())
+            let digits = if p.value.abs() < 100.0 { 4 } else { 1 };
+            let error = p.standard_error.map(|error| format!(" ± {error:.digits$}"));
+            format!("{} {:.digits$}{}", p.name, p.value, error.unwrap_or_default())
         })
         .collect();
     let number = |value: Option<f64>, scale: f64, digits: usize| {
@@ -126,7 +128,7 @@ fn mix_table(mix: &MixModel) -> Vec<String> {
         &mix.long_context_requests,
         &mix.failed_requests,
     ];
-    let title = "mix: share [95 % interval], count of denominator".to_owned();
+    let title = "mix: share [95 % interval] = count (denominator); basis".to_owned();
     let lines = shares.into_iter().chain(&mix.scenarios).map(share_line);
     std::iter::once(title).chain(lines).collect()
 }
@@ -135,7 +137,7 @@ fn share_line(share: &Share) -> String {
     let percent = |value: f64| format!("{:.2}", 100.0 * value);
     match (share.share, share.low, share.high) {
         (Some(value), Some(low), Some(high)) => format!(
-            "  {}: {} % [{}, {}], {} of {} {} ({})",
+            "  {}: {} % [{}, {}] = {} of {} ({}); {}",
             share.what,
             percent(value),
             percent(low),
@@ -182,12 +184,10 @@ mod tests {
           measured                                                                          4880     8728     9567
           lognormal   quick    mu 8.2229 ± 0.0584, sigma 0.8933 ± 0.0413   0.143   34.0     3725    11705    29764
           lognormal   discrete mu 8.2227 ± 0.0584, sigma 0.8937 ± 0.0413   0.143   34.1     3725    11708    29785
-          exponential quick    mean 4892.8205 ± 319.8537                   0.160   33.0     3391    11266    22532
-          exponential discrete mean 4892.3205 ± 319.8210                   0.160   33.0     3392    11265    22530
-          quick: lognormal input: does not fit: D 0.143, W1 34 % of the mean; p50 24 % too low, p90 34 % too high, p99 211 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
-          discrete: lognormal input: does not fit: D 0.143, W1 34 % of the mean; p50 24 % too low, p90 34 % too high, p99 211 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
-          quick: exponential input: does not fit: D 0.160, W1 33 % of the mean; p50 31 % too low, p90 29 % too high, p99 136 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
-          discrete: exponential input: does not fit: D 0.160, W1 33 % of the mean; p50 30 % too low, p90 29 % too high, p99 136 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
+          exponential quick    mean 4892.8 ± 319.9                         0.160   33.0     3391    11266    22532
+          exponential discrete mean 4892.3 ± 319.8                         0.160   33.0     3392    11265    22530
+          lognormal input: does not fit: D 0.143, W1 34 % of the mean; p50 24 % too low, p90 34 % too high, p99 211 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
+          exponential input: does not fit: D 0.160, W1 33 % of the mean; p50 30 % too low, p90 29 % too high, p99 136 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
 
         output_tokens: 234 fitted (0 of them cut), left out: 0 zero, 0 without a count
           min 1, mean 41.6, max 90
@@ -197,29 +197,27 @@ mod tests {
           exponential discrete mean 41.0877 ± 2.6860                       0.144   28.5       29       95      190
           lognormal   quick    mu 3.4324 ± 0.0608, sigma 0.9300 ± 0.0430   0.126   33.6       31      102      269
           lognormal   discrete mu 3.4043 ± 0.0634, sigma 0.9698 ± 0.0448   0.129   36.4       31      105      288
-          quick: exponential output: does not fit: D 0.152, W1 29 % of the mean; p50 29 % too low, p90 23 % too high, p99 115 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %
-          discrete: exponential output: does not fit: D 0.144, W1 28 % of the mean; p50 28 % too low, p90 22 % too high, p99 113 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %
-          quick: lognormal output: does not fit: D 0.126, W1 34 % of the mean; p50 24 % too low, p90 31 % too high, p99 203 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %
-          discrete: lognormal output: does not fit: D 0.129, W1 36 % of the mean; p50 23 % too low, p90 35 % too high, p99 224 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %
+          exponential output: does not fit: D 0.144, W1 28 % of the mean; p50 28 % too low, p90 22 % too high, p99 113 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %
+          lognormal output: does not fit: D 0.129, W1 36 % of the mean; p50 23 % too low, p90 35 % too high, p99 224 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %
 
         arrivals: 240 in 239.0 s, 1.0000 requests/s, longest gap 1.0 s
           gap CV 0.00: more even than Poisson (1.0); a Poisson replay will be burstier than your traffic
           index of dispersion per window: 1 s 0.00 (of 239), 10 s 0.00 (of 23), 60 s 0.00 (of 3)
 
-        mix: share [95 % interval], count of denominator
-          sessions of two or more turns: 100.00 % [95.42, 100.00], 80 of 80 sessions (measured)
-          requests in sessions of two or more turns: 100.00 % [98.42, 100.00], 240 of 240 requests with a session (measured)
+        mix: share [95 % interval] = count (denominator); basis
+          sessions of two or more turns: 100.00 % [95.42, 100.00] = 80 of 80 (sessions); measured
+          requests in sessions of two or more turns: 100.00 % [98.42, 100.00] = 240 of 240 (requests with a session); measured
           requests with retrieved documents (explicit or strong sign): unknown, the trace does not show it
-          requests of more than 4000 input tokens: 59.17 % [52.85, 65.19], 142 of 240 requests with a known input length (measured)
-          failed requests: 2.50 % [1.15, 5.35], 6 of 240 all requests (measured)
-          requests of scenario `single`: 100.00 % [98.42, 100.00], 240 of 240 all requests (assumed)
-          requests of scenario `multi_turn`: 0.00 % [0.00, 1.58], 0 of 240 all requests (assumed)
+          requests of more than 4000 input tokens: 59.17 % [52.85, 65.19] = 142 of 240 (requests with a known input length); measured
+          failed requests: 2.50 % [1.15, 5.35] = 6 of 240 (all requests); measured
+          requests of scenario `single`: 100.00 % [98.42, 100.00] = 240 of 240 (all requests); assumed
+          requests of scenario `multi_turn`: 0.00 % [0.00, 1.58] = 0 of 240 (all requests); assumed
           requests of scenario `rag`: unknown, the trace does not show it
           requests of scenario `agent`: unknown, the trace does not show it
-          requests of scenario `long_output`: 0.00 % [0.00, 1.58], 0 of 240 all requests (assumed)
+          requests of scenario `long_output`: 0.00 % [0.00, 1.58] = 0 of 240 (all requests); assumed
 
-        warning: lognormal input: does not fit: D 0.143, W1 34 % of the mean; p50 24 % too low, p90 34 % too high, p99 211 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %; plans in `classic` mode will be off, use `--mode recorded`
-        warning: exponential output: does not fit: D 0.144, W1 28 % of the mean; p50 28 % too low, p90 22 % too high, p99 113 % too high; odd and even minutes of the trace differ by D 0.250, W1 19 %; plans in `classic` mode will be off, use `--mode recorded`
+        warning: input_tokens: the lognormal that `classic` plans draw from does not fit (D 0.143, W1 34 % of the mean); such plans will be off, use `--mode recorded`
+        warning: output_tokens: the exponential that `classic` plans draw from does not fit (D 0.144, W1 28 % of the mean); such plans will be off, use `--mode recorded`
         "#);
     }
 
@@ -235,12 +233,10 @@ mod tests {
           measured                                                                           140      172      179
           lognormal   quick    mu 4.9133 ± 0.1390, sigma 0.2408 ± 0.0983   0.233    9.1      136      185      238
           lognormal   discrete mu 4.9095 ± 0.1396, sigma 0.2417 ± 0.0987   0.229    9.1      136      185      238
-          exponential quick    mean 140.0000 ± 80.8290                     0.510   55.6       97      322      645
-          exponential discrete mean 139.4994 ± 80.5400                     0.508   55.3       97      322      643
-          quick: lognormal input: too few lengths to say: D 0.233, W1 9.1 % of the mean; p50 3 % too low, p90 8 % too high, p99 33 % too high
-          discrete: lognormal input: too few lengths to say: D 0.229, W1 9.1 % of the mean; p50 3 % too low, p90 8 % too high, p99 33 % too high
-          quick: exponential input: too few lengths to say: D 0.510, W1 56 % of the mean; p50 31 % too low, p90 87 % too high, p99 260 % too high
-          discrete: exponential input: too few lengths to say: D 0.508, W1 55 % of the mean; p50 31 % too low, p90 87 % too high, p99 259 % too high
+          exponential quick    mean 140.0 ± 80.8                           0.510   55.6       97      322      645
+          exponential discrete mean 139.5 ± 80.5                           0.508   55.3       97      322      643
+          lognormal input: too few lengths to say: D 0.229, W1 9.1 % of the mean; p50 3 % too low, p90 8 % too high, p99 33 % too high
+          exponential input: too few lengths to say: D 0.508, W1 55 % of the mean; p50 31 % too low, p90 87 % too high, p99 259 % too high
 
         output_tokens: 3 fitted (0 of them cut), left out: 0 zero, 0 without a count
           min 1, mean 2.0, max 3
@@ -250,24 +246,22 @@ mod tests {
           exponential discrete mean 1.4427 ± 0.8329                        0.167   25.0        1        4        7
           lognormal   quick    mu 0.5973 ± 0.2619, sigma 0.4536 ± 0.1852   0.250   10.3        2        3        5
           lognormal   discrete mu 0.2905 ± 0.3077, sigma 0.5329 ± 0.2175   0.108   12.2        2        3        5
-          quick: exponential output: too few lengths to say: D 0.393, W1 45 % of the mean; p50 31 % too low, p90 64 % too high, p99 209 % too high
-          discrete: exponential output: too few lengths to say: D 0.167, W1 25 % of the mean; p50 50 % too low, p90 43 % too high, p99 135 % too high
-          quick: lognormal output: too few lengths to say: D 0.250, W1 10 % of the mean; p50 9 % too low, p90 16 % too high, p99 75 % too high
-          discrete: lognormal output: too few lengths to say: D 0.108, W1 12 % of the mean; p50 right, p90 7 % too high, p99 68 % too high
+          exponential output: too few lengths to say: D 0.167, W1 25 % of the mean; p50 50 % too low, p90 43 % too high, p99 135 % too high
+          lognormal output: too few lengths to say: D 0.108, W1 12 % of the mean; p50 right, p90 7 % too high, p99 68 % too high
 
         arrivals: unknown, no row has a time
 
-        mix: share [95 % interval], count of denominator
+        mix: share [95 % interval] = count (denominator); basis
           sessions of two or more turns: unknown, the trace does not show it
           requests in sessions of two or more turns: unknown, the trace does not show it
           requests with retrieved documents (explicit or strong sign): unknown, the trace does not show it
-          requests of more than 4000 input tokens: 0.00 % [0.00, 56.15], 0 of 3 requests with a known input length (measured)
-          failed requests: 0.00 % [0.00, 56.15], 0 of 3 all requests (measured)
-          requests of scenario `single`: 100.00 % [43.85, 100.00], 3 of 3 all requests (assumed)
+          requests of more than 4000 input tokens: 0.00 % [0.00, 56.15] = 0 of 3 (requests with a known input length); measured
+          failed requests: 0.00 % [0.00, 56.15] = 0 of 3 (all requests); measured
+          requests of scenario `single`: 100.00 % [43.85, 100.00] = 3 of 3 (all requests); assumed
           requests of scenario `multi_turn`: unknown, the trace does not show it
           requests of scenario `rag`: unknown, the trace does not show it
           requests of scenario `agent`: unknown, the trace does not show it
-          requests of scenario `long_output`: 0.00 % [0.00, 56.15], 0 of 3 all requests (assumed)
+          requests of scenario `long_output`: 0.00 % [0.00, 56.15] = 0 of 3 (all requests); assumed
 
         warning: input_tokens: 3 lengths are too few to judge a fit
         warning: output_tokens: 3 lengths are too few to judge a fit

@@ -15,8 +15,8 @@ use crate::domain::limits;
 use crate::domain::record::{ArrivalSource, CacheStatus, RequestRecord, Status, TokenSource};
 use crate::domain::time::WallTime;
 use crate::domain::workload::{
-    ArrivalModel, Family, FitMethod, LengthModel, MODEL_SCHEMA_VERSION, RowCounts, Verdict,
-    WorkloadModel,
+    ArrivalModel, Family, FitMethod, LengthFit, LengthModel, MODEL_SCHEMA_VERSION, RowCounts,
+    Verdict, WorkloadModel,
 };
 
 /// What the user decides about a fit.
@@ -234,8 +234,8 @@ fn length_warnings(length: &LengthModel, classic: Family) -> Vec<String> {
         )),
         Some(fit) => match fit.verdict {
             Verdict::DoesNotFit => warnings.push(format!(
-                "{}; plans in `classic` mode will be off, use `--mode recorded`",
-                fit.sentence
+                "{field}: the {classic} that `classic` plans draw from does not fit{}; such plans will be off, use `--mode recorded`",
+                distance_in_words(fit)
             )),
             Verdict::TooFew => warnings.push(format!(
                 "{field}: {} lengths are too few to judge a fit",
@@ -252,6 +252,12 @@ fn length_warnings(length: &LengthModel, classic: Family) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Returns ` (D 0.107, W1 45 % of the mean)`.
+fn distance_in_words(fit: &LengthFit) -> String {
+    let (Some(d), Some(w1)) = (fit.ks_d, fit.w1_over_mean) else { return String::new() };
+    format!(" (D {d:.3}, W1 {:.0} % of the mean)", 100.0 * w1)
 }
 
 /// Returns what a reader must know of the arrivals.
@@ -346,8 +352,8 @@ mod tests {
         rows.push(row(None, Some(10), None));
         let model = fitted(&rows).finish("0", None).unwrap();
         insta::assert_snapshot!(model.warnings.join("\n"), @r#"
-        lognormal input: does not fit: D 0.340, W1 145 % of the mean; p50 2780 % too high, p90 158 % too high, p99 9165 % too high; plans in `classic` mode will be off, use `--mode recorded`
-        exponential output: does not fit: D 0.601, W1 34 % of the mean; p50 29 % too low, p90 129 % too high, p99 343 % too high; plans in `classic` mode will be off, use `--mode recorded`
+        input_tokens: the lognormal that `classic` plans draw from does not fit (D 0.340, W1 145 % of the mean); such plans will be off, use `--mode recorded`
+        output_tokens: the exponential that `classic` plans draw from does not fit (D 0.601, W1 34 % of the mean); such plans will be off, use `--mode recorded`
         1 of 200 output_tokens (0.5 %) were cut by a limit or the client; the discrete fits are of natural lengths, measured quantiles are of logged ones
         196 of 199 gaps are exactly zero: the log's clock is coarse, and gap CV and short windows overstate bursts
         1 of 201 rows have no arrival time; they are in the lengths only

@@ -96,7 +96,7 @@ impl Empirical {
         Distance { d, w1_over_mean: self.area(law, 0.5) / self.mean }
     }
 
-    /// Returns the sum over k = 0, 1, 2, … of |F_n(k) − F(k + shift)|.
+    /// Returns the sum over k = 0, 1, 2, … of `|F_n(k) − F(k + shift)|`.
     fn area(&self, law: Law, shift: f64) -> f64 {
         let largest = self.steps.last().map_or(0, |&(length, _)| u64::from(length));
         // Beyond the largest censored length nothing is known of the data.

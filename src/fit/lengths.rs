@@ -39,9 +39,9 @@ impl LengthTables {
             return;
         }
         if censored {
-            self.censored.add(length)
+            self.censored.add(length);
         } else {
-            self.exact.add(length)
+            self.exact.add(length);
         }
         if let Some(minute) = minute {
             let [even, odd] = &mut self.minutes;
@@ -237,7 +237,7 @@ impl<'a> Sample<'a> {
     ) -> String {
         let values = counts::total(self.exact);
         let word = match verdict {
-            Verdict::Indistinguishable => "no worse than the trace differs from itself",
+            Verdict::Indistinguishable => "indistinguishable from the trace's own noise",
             Verdict::Close => "close",
             Verdict::Rough => "rough",
             Verdict::DoesNotFit => "does not fit",
@@ -250,24 +250,25 @@ impl<'a> Sample<'a> {
         ];
         let quantiles: Vec<String> =
             quantiles.iter().filter_map(|&(name, f, m)| quantile_error(name, f?, m)).collect();
-        let mut text = format!(
-            "{family} {}: {word}: D {:.3}, W1 {} of the mean; {}",
-            self.side,
-            distance.d,
-            percent(distance.w1_over_mean),
+        let mut clauses = vec![
+            format!(
+                "{family} {}: {word}: D {:.3}, W1 {} of the mean",
+                self.side,
+                distance.d,
+                percent(distance.w1_over_mean),
+            ),
             quantiles.join(", "),
-        );
+        ];
         if let Some(floor) = self.floor {
-            let w1 = percent(floor.w1_over_mean);
-            text +=
-                &format!("; odd and even minutes of the trace differ by D {:.3}, W1 {w1}", floor.d);
+            let (d, w1) = (floor.d, percent(floor.w1_over_mean));
+            clauses.push(format!("odd and even minutes of the trace differ by D {d:.3}, W1 {w1}"));
         }
         // The points of D are of whole lengths only.
         let judged = verdict != Verdict::TooFew && self.censored.is_empty();
         if judged && distance.d <= goodness::sampling_d(family, values) {
-            text += &format!("; this D is within sampling noise at n {values}");
+            clauses.push(format!("this D is within sampling noise at n {values}"));
         }
-        text
+        clauses.join("; ")
     }
 }
 

@@ -4,7 +4,11 @@
 //! reason printed, where they are missing. Quick forms and arrivals must agree to 1e-6 relative;
 //! exact forms to the tolerances of the published table. Run with
 //! `cargo test --lib fit::reference -- --nocapture` to see both values side by side.
-#![allow(clippy::disallowed_methods, reason = "tests read the reference files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "these tests read reference files and print both values side by side"
+)]
 
 use super::{FitOptions, Fitter, describe};
 use crate::domain::convert;

@@ -189,8 +189,8 @@ fn sentences() {
     let model = cut(&law, 2_000, u32::MAX).finish("input_tokens", Family::Lognormal);
     let shown: Vec<&str> = model.fits.iter().map(|fit| fit.sentence.as_str()).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
-    lognormal input: no worse than the trace differs from itself: D 0.012, W1 4.5 % of the mean; p50 1 % too low, p90 1 % too high, p99 6 % too high; odd and even minutes of the trace differ by D 0.035, W1 7.6 %; this D is within sampling noise at n 2000
-    lognormal input: no worse than the trace differs from itself: D 0.012, W1 4.5 % of the mean; p50 2 % too low, p90 1 % too high, p99 7 % too high; odd and even minutes of the trace differ by D 0.035, W1 7.6 %; this D is within sampling noise at n 2000
+    lognormal input: indistinguishable from the trace's own noise: D 0.012, W1 4.5 % of the mean; p50 1 % too low, p90 1 % too high, p99 6 % too high; odd and even minutes of the trace differ by D 0.035, W1 7.6 %; this D is within sampling noise at n 2000
+    lognormal input: indistinguishable from the trace's own noise: D 0.012, W1 4.5 % of the mean; p50 2 % too low, p90 1 % too high, p99 7 % too high; odd and even minutes of the trace differ by D 0.035, W1 7.6 %; this D is within sampling noise at n 2000
     exponential input: does not fit: D 0.121, W1 29 % of the mean; p50 40 % too high, p90 2 % too high, p99 38 % too low; odd and even minutes of the trace differ by D 0.035, W1 7.6 %
     exponential input: does not fit: D 0.120, W1 29 % of the mean; p50 40 % too high, p90 2 % too high, p99 38 % too low; odd and even minutes of the trace differ by D 0.035, W1 7.6 %
     "#);
