@@ -12,6 +12,12 @@ pub const fn float(value: u64) -> f64 {
     value as f64
 }
 
+/// Returns a sum of squares or of products as a float; exact below 2^53, else to 1 part in 2^53.
+#[expect(clippy::cast_precision_loss, reason = "sums are exact as integers, rounded once here")]
+pub const fn float_wide(value: u128) -> f64 {
+    value as f64
+}
+
 /// Returns `value` as a float; exact for magnitudes below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 stay below 2^53")]
 pub const fn float_signed(value: i64) -> f64 {
