@@ -147,8 +147,10 @@ fn merge(earlier: &mut RequestRecord, later: RequestRecord) {
     let attempts = earlier.attempt_count.saturating_add(later.attempt_count);
     let first = std::mem::replace(earlier, later);
     let last = earlier;
-    let waited =
-        last.arrival_time.zip(first.arrival_time).map_or(0, |(last, first)| last.micros_since(first));
+    let waited = last
+        .arrival_time
+        .zip(first.arrival_time)
+        .map_or(0, |(last, first)| last.micros_since(first));
     last.arrival_time = first.arrival_time;
     last.arrival_source = first.arrival_source;
     last.duration_us = last.duration_us.map(|duration| duration + waited);

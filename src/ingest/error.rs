@@ -63,9 +63,7 @@ pub enum IngestError {
         byte: u64,
     },
     /// Bytes after the last member that are no further member.
-    #[error(
-        "{file}: leftover bytes at byte {byte}, expected the end or another compressed member"
-    )]
+    #[error("{file}: leftover bytes at byte {byte}, expected the end or another compressed member")]
     Garbage {
         /// The file, as the user named it.
         file: Arc<str>,

@@ -102,7 +102,10 @@ impl<'p> Rows<'p> {
             Self { reader, header: Header::default(), record: csv::ByteRecord::new(), file };
         rows.next_record()?;
         let Some(header) = Row::new(&rows.record) else {
-            return Err(IngestError::Binary { file: rows.file, what: "a header that is not UTF-8" });
+            return Err(IngestError::Binary {
+                file: rows.file,
+                what: "a header that is not UTF-8",
+            });
         };
         let names = (0..rows.record.len())
             .map(|place| header.cell(Some(place)).unwrap_or_default().trim().to_owned())

@@ -69,7 +69,8 @@ impl Sorter {
         let folder = match self.folder.take() {
             Some(folder) => folder,
             None => {
-                let made = tempfile::Builder::new().prefix(".tracewright-").tempdir_in(&self.parent);
+                let made =
+                    tempfile::Builder::new().prefix(".tracewright-").tempdir_in(&self.parent);
                 made.map_err(|source| IngestError::Unwritable {
                     path: self.parent.clone(),
                     source,

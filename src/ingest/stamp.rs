@@ -214,9 +214,10 @@ impl TimeColumn {
         let numbers: Vec<Number> =
             values.iter().filter_map(|value| value.number("").ok().flatten()).collect();
         if numbers.is_empty() {
-            let naive = values.iter().filter_map(Loose::text).any(|text| {
-                parse(text, &zone.zone).is_some_and(|stamp| stamp.zone_assumed)
-            });
+            let naive = values
+                .iter()
+                .filter_map(Loose::text)
+                .any(|text| parse(text, &zone.zone).is_some_and(|stamp| stamp.zone_assumed));
             let decision = naive.then(|| zone_decision(name, zone));
             return Ok((column(Kind::Text), decision.into_iter().collect()));
         }
@@ -306,9 +307,9 @@ fn text_stamp(value: &Loose<'_>, zone: &Zone) -> Result<Option<Stamp>, &'static 
         Loose::Null => Ok(None),
         Loose::Text(_) => match value.text() {
             None => Ok(None),
-            Some(text) => {
-                parse(text, &zone.zone).map(Some).ok_or("is no time of the form YYYY-MM-DD HH:MM:SS")
-            }
+            Some(text) => parse(text, &zone.zone)
+                .map(Some)
+                .ok_or("is no time of the form YYYY-MM-DD HH:MM:SS"),
         },
         _ => Err("is no text, as the other times are"),
     }
@@ -342,7 +343,6 @@ fn unit_decision(name: &str, unit: Unit, relative: bool, from: (&str, &[Number])
 }
 
 fn unit_names(units: &[Option<Unit>]) -> String {
-    let names: Vec<&str> =
-        units.iter().map(|unit| unit.map_or("offsets", Unit::as_str)).collect();
+    let names: Vec<&str> = units.iter().map(|unit| unit.map_or("offsets", Unit::as_str)).collect();
     format!("one unit, found magnitudes of {}", names.join(" and "))
 }

@@ -12,6 +12,7 @@ mod error;
 mod heads;
 pub mod lengths;
 pub mod options;
+pub mod pace;
 pub mod recorded;
 pub mod speed;
 pub mod summary;

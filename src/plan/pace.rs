@@ -12,6 +12,61 @@ use crate::domain::time::Nanos;
 /// Speeds that are offered: a round number is easier to reason about than an exact fit.
 const ROUND_STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
+/// How a demonstration is cut and compressed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Requests at most; the rest of the hour is not selected.
+    pub num_requests: u64,
+    /// Speed applied to the gaps.
+    pub speed: f64,
+    /// Upper bound on the chunks that the server then sends in any second.
+    pub peak_chunks_per_s: u64,
+}
+
+/// What a demonstration may ask of one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaceLimits {
+    /// Requests at most.
+    pub num_requests: u64,
+    /// Longest time from the first to the last request.
+    pub span: Nanos,
+    /// Chunks per second at most.
+    pub chunks_per_s: u64,
+    /// The server's time to the first token.
+    pub ttft: Nanos,
+    /// The server's time per output token.
+    pub tpot: Nanos,
+}
+
+/// Returns the pace of a demonstration of `requests`, planned at speed 1.
+///
+/// The speed is the smallest round one that plays the selected requests within the limit. Where
+/// bursts would then ask for too many chunks, half as many requests are selected, which lowers the
+/// speed too; a single request is always allowed.
+pub fn choose(requests: &[ScheduledRequest], limits: PaceLimits) -> Pace {
+    let all = convert::count(requests.len());
+    let mut num_requests = limits.num_requests.min(all).max(1);
+    loop {
+        let count = convert::index(num_requests).unwrap_or(usize::MAX).min(requests.len());
+        let selected = requests.get(..count).unwrap_or(requests);
+        let span = selected.iter().filter_map(due).max().unwrap_or(Nanos::ZERO);
+        let speed = speed_for(span, limits.span);
+        let peak = peak_chunks_per_s(selected, speed, limits.ttft, limits.tpot);
+        if peak <= limits.chunks_per_s || num_requests == 1 {
+            return Pace { num_requests, speed, peak_chunks_per_s: peak };
+        }
+        num_requests /= 2;
+    }
+}
+
+/// Returns the offset at which a request is released, when that is fixed.
+fn due(request: &ScheduledRequest) -> Option<Nanos> {
+    match request.release {
+        Release::At(due) => Some(due),
+        Release::After { .. } | Release::WhenFree => None,
+    }
+}
+
 /// Returns the start of the hour in which the median request falls, hours ordered by their number
 /// of requests: the hour that an average request sees.
 ///
@@ -42,18 +97,24 @@ pub fn speed_for(span: Nanos, limit: Nanos) -> f64 {
     }
 }
 
-/// Returns the largest number of chunks that a server with a fixed pace sends in any second.
+/// Returns an upper bound on the chunks that a server with a fixed pace sends in any second, when
+/// the requests are played at `speed`.
 ///
 /// The server is idle for `ttft` after a request's due time, then sends one chunk per token every
 /// `tpot` until `max_tokens`. Seconds are counted from the start of the plan. Requests that are not
 /// released at a fixed time do not count. Returns 0 for an empty plan.
-pub fn peak_chunks_per_s(requests: &[ScheduledRequest], ttft: Nanos, tpot: Nanos) -> u64 {
+pub fn peak_chunks_per_s(
+    requests: &[ScheduledRequest],
+    speed: f64,
+    ttft: Nanos,
+    tpot: Nanos,
+) -> u64 {
     let second = crate::domain::time::NANOS_PER_SECOND;
     let gap = tpot.0.max(1);
     let mut changes: Vec<(u64, i64)> = Vec::new();
     for request in requests {
-        let Release::At(due) = request.release else { continue };
-        let first = due.plus(ttft).0;
+        let Some(due) = due(request) else { continue };
+        let first = Nanos::from_secs_f64(due.as_secs_f64() / speed).plus(ttft).0;
         let length = gap.saturating_mul(u64::from(request.max_tokens).saturating_sub(1));
         // A stream counts in every second it touches: an upper bound on what it sends there.
         changes.push((first / second, 1));
@@ -118,12 +179,32 @@ mod tests {
     #[test]
     fn peak_counts_overlapping_streams() {
         let (ttft, tpot) = (Nanos::from_millis(200), Nanos::from_millis(10));
-        assert_eq!(peak_chunks_per_s(&[], ttft, tpot), 0);
+        assert_eq!(peak_chunks_per_s(&[], 1.0, ttft, tpot), 0);
         // One stream of 300 tokens sends 100 chunks a second.
-        assert_eq!(peak_chunks_per_s(&[at(0, 0, 300)], ttft, tpot), 100);
+        assert_eq!(peak_chunks_per_s(&[at(0, 0, 300)], 1.0, ttft, tpot), 100);
         let apart = [at(0, 0, 50), at(1, 5_000, 50)];
-        assert_eq!(peak_chunks_per_s(&apart, ttft, tpot), 100);
+        assert_eq!(peak_chunks_per_s(&apart, 1.0, ttft, tpot), 100);
         let together = [at(0, 0, 300), at(1, 1_000, 300)];
-        assert_eq!(peak_chunks_per_s(&together, ttft, tpot), 200);
+        assert_eq!(peak_chunks_per_s(&together, 1.0, ttft, tpot), 200);
+    }
+    #[test]
+    fn the_pace_keeps_every_limit() {
+        let limits = PaceLimits {
+            num_requests: 100,
+            span: Nanos::from_millis(10_000),
+            chunks_per_s: 1_000,
+            ttft: Nanos::from_millis(200),
+            tpot: Nanos::from_millis(10),
+        };
+        // An hour of one request every 10 s: 100 of them take 990 s, played 100 times as fast.
+        let calm: Vec<_> = (0..360).map(|i| at(i, i * 10_000, 50)).collect();
+        let pace = choose(&calm, limits);
+        assert_eq!((pace.num_requests, pace.speed), (100, 100.0));
+        assert!(pace.peak_chunks_per_s <= 1_000);
+        // A burst of 64 at once would send 6,400 chunks a second: fewer are selected.
+        let burst: Vec<_> = (0..64).map(|i| at(i, 0, 500)).collect();
+        let pace = choose(&burst, limits);
+        assert_eq!((pace.num_requests, pace.speed), (8, 1.0));
+        assert_eq!(choose(&[], limits).num_requests, 1);
     }
 }

@@ -118,9 +118,9 @@ fn split_at_any<'a>(text: &'a str, marks: &[char]) -> Option<(&'a str, char, &'a
 
 /// Returns the filling of a slot; a number for `low-high`, the braces and all for an unknown name.
 fn fill(slot: &str, language: Language, stream: &mut Stream) -> String {
-    let bounds = slot.split_once('-').and_then(|(low, high)| {
-        Some((low.parse::<u32>().ok()?, high.parse::<u32>().ok()?))
-    });
+    let bounds = slot
+        .split_once('-')
+        .and_then(|(low, high)| Some((low.parse::<u32>().ok()?, high.parse::<u32>().ok()?)));
     if let Some((low, high)) = bounds {
         return (low..=high).fake_with_rng::<u32, _>(stream).to_string();
     }
@@ -132,14 +132,25 @@ fn fill(slot: &str, language: Language, stream: &mut Stream) -> String {
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const ORDINALS: [&str; 8] =
     ["first", "second", "third", "fourth", "fifth", "sixth", "eighth", "tenth"];
-const WEEKDAYS_ZH: [&str; 7] = ["星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"];
+const WEEKDAYS_ZH: [&str; 7] =
+    ["星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"];
 const PARTS_OF_DAY_ZH: [(&str, u32, u32); 4] =
     [("凌晨", 1, 5), ("上午", 8, 11), ("下午", 1, 5), ("晚上", 7, 11)];
 
@@ -151,9 +162,7 @@ fn fill_en(slot: &str, stream: &mut Stream) -> Option<String> {
         }
         "first" => name_en::FirstName().fake_with_rng(stream),
         "company" => company_en::CompanyName().fake_with_rng(stream),
-        "industry" => {
-            company_en::Industry().fake_with_rng::<String, _>(stream).to_lowercase()
-        }
+        "industry" => company_en::Industry().fake_with_rng::<String, _>(stream).to_lowercase(),
         "city" => place_en::CityName().fake_with_rng(stream),
         "street" => place_en::StreetName().fake_with_rng(stream),
         "building" => number(1, 480, stream).to_string(),

@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn ends_at_a_sentence_and_says_what_it_took() {
-        let source = "\n  The parcel left on Monday, a day late. The driver called twice. Nobody was in";
+        let source =
+            "\n  The parcel left on Monday, a day late. The driver called twice. Nobody was in";
         let (fragment, used) = cut(source, 8, 13).unwrap();
         assert_eq!(fragment.text, " The parcel left on Monday, a day late.");
         assert!(source[..used].ends_with("late."));
@@ -262,7 +263,8 @@ mod tests {
 
     #[test]
     fn a_chinese_clause_is_cut_between_characters() {
-        let source = "昨天下午三点，李明在上海市中山路签收了一批仪器，发现外箱有轻微破损，于是拍照留存。";
+        let source =
+            "昨天下午三点，李明在上海市中山路签收了一批仪器，发现外箱有轻微破损，于是拍照留存。";
         let (fragment, _) = cut(source, 8, 64).unwrap();
         assert_exact(&fragment);
         assert!(fragment.text.ends_with('。'));

@@ -177,7 +177,10 @@ mod tests {
         let verified = verify(&tokenizer, &[text.clone()], NonZeroUsize::MIN, &|| ());
         let expected = Verified { entries: 1, cuts, tokens, ..Verified::default() };
         assert_eq!(verified, expected);
-        assert_eq!(verify(&tokenizer, &[text.clone(), text], NonZeroUsize::MIN, &|| ()).repeated_starts, 1);
+        assert_eq!(
+            verify(&tokenizer, &[text.clone(), text], NonZeroUsize::MIN, &|| ()).repeated_starts,
+            1
+        );
         assert_eq!(verify(&tokenizer, &[], NonZeroUsize::MIN, &|| ()), Verified::default());
     }
 

@@ -113,7 +113,16 @@ fn a_url_where_nobody_listens() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     let done = desk.run(&[
-        "replay", "plan.parquet", "--pool", text(&pool), "--url", &url, "--model", "m", "-o", "runs",
+        "replay",
+        "plan.parquet",
+        "--pool",
+        text(&pool),
+        "--url",
+        &url,
+        "--model",
+        "m",
+        "-o",
+        "runs",
     ]);
     assert_eq!(done.code, Some(1), "{}", done.stderr);
     assert!(done.stderr.contains(&format!("127.0.0.1:{port}")), "{}", done.stderr);
@@ -130,13 +139,26 @@ fn a_trace_without_times_fits_lengths_and_refuses_a_recorded_plan() {
     }
     desk.write("lengths.csv", file);
     desk.ok(&[
-        "ingest", "lengths.csv", "--map", "input_tokens=in", "--map", "output_tokens=out", "-o",
+        "ingest",
+        "lengths.csv",
+        "--map",
+        "input_tokens=in",
+        "--map",
+        "output_tokens=out",
+        "-o",
         "trace.parquet",
     ]);
     desk.ok(&["fit", "trace.parquet", "-o", "model.json"]);
     let pool = in_repository("prompt-pools/small");
-    let done = desk
-        .run(&["plan", "--trace", "trace.parquet", "--pool", text(&pool), "-o", "plan.parquet"]);
+    let done = desk.run(&[
+        "plan",
+        "--trace",
+        "trace.parquet",
+        "--pool",
+        text(&pool),
+        "-o",
+        "plan.parquet",
+    ]);
     assert_eq!(done.code, Some(1), "{}", done.stderr);
     assert!(done.stderr.contains("classic"), "says what to do: {}", done.stderr);
     assert!(!desk.path("plan.parquet").exists());

@@ -21,7 +21,9 @@ const VERBS: &[&[&str]] = &[
 #[test]
 fn the_command_line_reference_is_what_help_prints() {
     let desk = Desk::new();
-    let mut text = "# Command line\n\nGenerated from `--help`; `UPDATE_DOCS=1 cargo test` rewrites it.\n".to_owned();
+    let mut text =
+        "# Command line\n\nGenerated from `--help`; `UPDATE_DOCS=1 cargo test` rewrites it.\n"
+            .to_owned();
     for verb in VERBS {
         let mut args = verb.to_vec();
         args.push("--help");
@@ -42,7 +44,8 @@ fn the_command_line_reference_is_what_help_prints() {
 fn the_gate_runs_the_readmes_two_commands_as_written() {
     let readme = std::fs::read_to_string(in_repository("README.md")).unwrap();
     let gate = std::fs::read_to_string(in_repository(".ci/run")).unwrap();
-    for command in ["cargo run --release -- run sample-traces/litellm-week.jsonl.gz", "cargo test"] {
+    for command in ["cargo run --release -- run sample-traces/litellm-week.jsonl.gz", "cargo test"]
+    {
         for (name, text) in [("README.md", &readme), (".ci/run", &gate)] {
             assert!(text.lines().any(|line| line == command), "{name} lacks the line `{command}`");
         }
