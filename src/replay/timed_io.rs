@@ -24,6 +24,7 @@ pub(super) struct Stamps {
     first_read: Cell<Option<Nanos>>,
     last_read: Cell<Option<Nanos>>,
     reads: Cell<u64>,
+    ended: Cell<Option<Nanos>>,
 }
 
 impl Stamps {
@@ -34,6 +35,7 @@ impl Stamps {
         self.first_read.set(None);
         self.last_read.set(None);
         self.reads.set(0);
+        self.ended.set(None);
     }
 
     /// Returns when the first byte was handed to the socket.
@@ -54,6 +56,11 @@ impl Stamps {
     /// Returns when the latest bytes were read.
     pub(super) fn last_read(&self) -> Option<Nanos> {
         self.last_read.get()
+    }
+
+    /// Returns when the answer was over: the end of the connection, or else the latest read.
+    pub(super) fn end(&self) -> Option<Nanos> {
+        self.ended.get().or(self.last_read.get())
     }
 
     /// Returns how many reads brought bytes; it also names the latest one.
@@ -120,6 +127,8 @@ impl AsyncRead for TimedIo {
         });
         if buf.filled().len() > had {
             self.stamps.read(self.clock.now());
+        } else {
+            self.stamps.ended.set(Some(self.clock.now()));
         }
         Poll::Ready(done)
     }

@@ -1,7 +1,7 @@
 //! Plain completions: the prompt as text out, `choices[].text` in.
 
 use super::Chunk;
-use super::wire::{TextBytes, Usage, error_message};
+use super::wire::{NO_MESSAGE, TextBytes, Usage, error_message};
 use serde::Deserialize;
 
 /// Returns the body's key for the prompt and its value.
@@ -31,7 +31,7 @@ pub(super) fn read(data: &[u8]) -> Result<Chunk, usize> {
     let event: Event = serde_json::from_slice(data).map_err(|error| error.column())?;
     let mut chunk = Chunk { usage: event.usage.map(|usage| usage.counts()), ..Chunk::default() };
     if event.error.is_some() || event.object.as_deref() == Some("error") {
-        chunk.error = error_message(data);
+        chunk.error = Some(error_message(data).unwrap_or_else(|| NO_MESSAGE.to_owned()));
     }
     for choice in event.choices.unwrap_or_default() {
         chunk.content_bytes += choice.text.0;

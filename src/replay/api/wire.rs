@@ -5,6 +5,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 
+/// Stands for the words of an error that has none.
+pub(super) const NO_MESSAGE: &str = "an error without a message";
+
 /// The length of a JSON string in bytes, escapes decoded; `null` is 0. The text is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextBytes(pub(super) u64);
@@ -71,7 +74,7 @@ pub(in crate::replay) fn error_message(json: &[u8]) -> Option<String> {
     if let Some(error) = error {
         let words = error.get("message").or(Some(error)).and_then(|words| words.as_str());
         let kind = error.get("type").and_then(|kind| kind.as_str());
-        return Some(words.or(kind).unwrap_or("an error without a message").to_owned());
+        return Some(words.or(kind).unwrap_or(NO_MESSAGE).to_owned());
     }
     let plain = value.get("message").or_else(|| value.get("detail"));
     if let Some(list) = plain.and_then(|detail| detail.as_array()) {
