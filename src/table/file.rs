@@ -1,0 +1,294 @@
+//! One Parquet file of one artifact: writer and reader under every artifact's own.
+//!
+//! Writing is in batches of a fixed number of rows, so the bytes do not depend on how a caller
+//! slices its rows, on the clock or on threads. Reading checks that the file is Parquet, is the
+//! artifact asked for, has a schema version this program knows and has the expected columns.
+
+use super::decode::same_type;
+use super::error::TableError;
+use super::output::{PartialFile, open};
+use super::schema::{
+    Artifact, KEY_ARTIFACT, KEY_METADATA, KEY_SCHEMA_VERSION, KEY_TOOL_VERSION, TOOL_VERSION,
+};
+use crate::domain::convert;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_writer::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows in a row group.
+pub(super) const ROW_GROUP_ROWS: usize = 65_536;
+/// Rows that are turned into columns at once, in writing and in reading.
+pub(super) const BATCH_ROWS: usize = 8_192;
+
+/// Writes one artifact.
+pub(super) struct FileWriter {
+    artifact: &'static Artifact,
+    path: PathBuf,
+    writer: ArrowWriter<PartialFile>,
+}
+
+impl std::fmt::Debug for FileWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl FileWriter {
+    /// Creates `<path>.partial`.
+    pub(super) fn create(
+        artifact: &'static Artifact,
+        path: &Path,
+        force: bool,
+    ) -> Result<Self, TableError> {
+        let file = PartialFile::create(path, force)?;
+        let schema = Arc::new(artifact.arrow());
+        let writer = ArrowWriter::try_new(file, schema, Some(properties(artifact)?))
+            .map_err(|source| TableError::columns(path, "write", source))?;
+        Ok(Self { artifact, path: path.to_owned(), writer })
+    }
+
+    /// Returns the path the file will have.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes one batch.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
+        self.writer.write(batch).map_err(|source| TableError::columns(&self.path, "write", source))
+    }
+
+    /// Writes the metadata and the footer, and renames the file to its path.
+    pub(super) fn finish<M: Serialize>(mut self, metadata: &M) -> Result<(), TableError> {
+        let text = serde_json::to_string(metadata).map_err(|source| TableError::Json {
+            path: self.path.clone(),
+            what: "the metadata to write",
+            source,
+        })?;
+        for (key, value) in [
+            (KEY_ARTIFACT, self.artifact.name.to_owned()),
+            (KEY_SCHEMA_VERSION, self.artifact.version.to_string()),
+            (KEY_TOOL_VERSION, TOOL_VERSION.to_owned()),
+            (KEY_METADATA, text),
+        ] {
+            self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
+        let file = self
+            .writer
+            .into_inner()
+            .map_err(|source| TableError::columns(&self.path, "write", source))?;
+        file.commit()
+    }
+}
+
+/// Turns rows into a batch; the number is that of the first row in the file.
+type Encode<R> = fn(&Path, &[R], u64) -> Result<RecordBatch, TableError>;
+
+/// Writes rows of one type, in batches of [`BATCH_ROWS`] however the caller slices them.
+#[derive(Debug)]
+pub(super) struct RowWriter<R> {
+    file: FileWriter,
+    encode: Encode<R>,
+    pending: Vec<R>,
+    written: u64,
+}
+
+impl<R: Clone> RowWriter<R> {
+    /// Creates `<path>.partial`.
+    pub(super) fn create(
+        artifact: &'static Artifact,
+        path: &Path,
+        force: bool,
+        encode: Encode<R>,
+    ) -> Result<Self, TableError> {
+        let file = FileWriter::create(artifact, path, force)?;
+        Ok(Self { file, encode, pending: Vec::new(), written: 0 })
+    }
+
+    /// Returns the path the file will have.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Returns the rows given so far.
+    pub(super) fn rows(&self) -> u64 {
+        self.written + convert::count(self.pending.len())
+    }
+
+    /// Appends rows.
+    pub(super) fn write(&mut self, mut rows: &[R]) -> Result<(), TableError> {
+        while !rows.is_empty() {
+            let room = BATCH_ROWS - self.pending.len();
+            let (now, later) = rows.split_at(room.min(rows.len()));
+            self.pending.extend_from_slice(now);
+            rows = later;
+            if self.pending.len() == BATCH_ROWS {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is pending, the metadata and the footer, and renames the file to its path.
+    pub(super) fn finish<M: Serialize>(mut self, metadata: &M) -> Result<(), TableError> {
+        if !self.pending.is_empty() {
+            self.flush()?;
+        }
+        self.file.finish(metadata)
+    }
+
+    fn flush(&mut self) -> Result<(), TableError> {
+        let batch = (self.encode)(self.file.path(), &self.pending, self.written)
+            .map_err(|error| error.at_row(self.written))?;
+        self.file.write(&batch)?;
+        self.written += convert::count(self.pending.len());
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+/// Returns how every artifact is written.
+fn properties(artifact: &Artifact) -> Result<WriterProperties, TableError> {
+    let level = ZstdLevel::try_new(1)
+        .map_err(|source| TableError::columns(Path::new(artifact.file), "write", source))?;
+    Ok(WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_created_by(format!("tracewright version {TOOL_VERSION}"))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .build())
+}
+
+/// Reads one artifact, batch by batch.
+pub(super) struct FileReader {
+    path: PathBuf,
+    rows: u64,
+    rows_read: u64,
+    metadata: String,
+    batches: ParquetRecordBatchReader,
+}
+
+impl std::fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileReader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl FileReader {
+    /// Opens a file and checks what it is.
+    pub(super) fn open(artifact: &'static Artifact, path: &Path) -> Result<Self, TableError> {
+        Self::open_columns(artifact, path, |_| true)
+    }
+
+    /// Opens a file for the columns whose name `wanted` accepts.
+    pub(super) fn open_columns(
+        artifact: &'static Artifact,
+        path: &Path,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self, TableError> {
+        let file = open(path, artifact.name)?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+            .map_err(|_| TableError::NotParquet { path: path.to_owned() })?;
+        check_artifact(artifact, path, &builder)?;
+        check_columns(artifact, path, builder.schema())?;
+        let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or_default();
+        let metadata = value(&builder, KEY_METADATA).unwrap_or_default().to_owned();
+        let fields = builder.schema().fields().iter().enumerate();
+        let roots: Vec<usize> =
+            fields.filter(|(_, field)| wanted(field.name())).map(|(at, _)| at).collect();
+        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+        let batches = builder
+            .with_batch_size(BATCH_ROWS)
+            .with_projection(mask)
+            .build()
+            .map_err(|source| TableError::columns(path, "read", source))?;
+        Ok(Self { path: path.to_owned(), rows, rows_read: 0, metadata, batches })
+    }
+
+    /// Returns the rows of the file.
+    pub(super) const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Returns the artifact's own metadata.
+    pub(super) fn metadata<M: DeserializeOwned>(&self) -> Result<M, TableError> {
+        serde_json::from_str(&self.metadata).map_err(|source| TableError::Json {
+            path: self.path.clone(),
+            what: "`tracewright.metadata`",
+            source,
+        })
+    }
+
+    /// Returns the rows of the next batch, as `decode` reads them.
+    pub(super) fn next_rows<R>(
+        &mut self,
+        decode: impl FnOnce(&Path, &RecordBatch) -> Result<Vec<R>, TableError>,
+    ) -> Option<Result<Vec<R>, TableError>> {
+        let batch = match self.batches.next()? {
+            Ok(batch) => batch,
+            Err(source) => return Some(Err(TableError::columns(&self.path, "read", source))),
+        };
+        let first = self.rows_read;
+        self.rows_read += convert::count(batch.num_rows());
+        Some(decode(&self.path, &batch).map_err(|error| error.at_row(first)))
+    }
+}
+
+/// Returns the value of a key of the Parquet metadata.
+fn value<'a>(builder: &'a ParquetRecordBatchReaderBuilder<File>, key: &str) -> Option<&'a str> {
+    let pairs = builder.metadata().file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref())
+}
+
+fn check_artifact(
+    artifact: &'static Artifact,
+    path: &Path,
+    builder: &ParquetRecordBatchReaderBuilder<File>,
+) -> Result<(), TableError> {
+    let found = value(builder, KEY_ARTIFACT);
+    if found != Some(artifact.name) {
+        let found = found.map_or_else(
+            || "a Parquet file of another program".to_owned(),
+            |found| format!("a {found}"),
+        );
+        return Err(TableError::WrongArtifact {
+            path: path.to_owned(),
+            expected: artifact.name,
+            found,
+        });
+    }
+    let found = value(builder, KEY_SCHEMA_VERSION).unwrap_or("none");
+    if found != artifact.version.to_string() {
+        return Err(TableError::SchemaVersion {
+            path: path.to_owned(),
+            artifact: artifact.name,
+            expected: artifact.version,
+            found: found.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn check_columns(artifact: &Artifact, path: &Path, schema: &SchemaRef) -> Result<(), TableError> {
+    for column in artifact.columns {
+        let expected = column.kind.arrow();
+        let found = schema.field_with_name(column.name).ok().map(|field| field.data_type());
+        if !found.is_some_and(|found| same_type(found, &expected)) {
+            return Err(TableError::ColumnType {
+                path: path.to_owned(),
+                column: column.name.to_owned(),
+                expected: column.kind.name().to_owned(),
+                found: found.map_or_else(|| "missing".to_owned(), |found| format!("`{found}`")),
+            });
+        }
+    }
+    Ok(())
+}
