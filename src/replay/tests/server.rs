@@ -1,6 +1,6 @@
 //! A server of scripts: reads a request, plays writes and pauses, then keeps, closes or hangs.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
