@@ -7,6 +7,7 @@ use super::failure::{Failed, REFUSED};
 use super::globals::Globals;
 use super::print;
 use crate::domain::schedule::{CountKind, PlanMetadata};
+use crate::domain::time::{MICROS_PER_SECOND, WallTime};
 use crate::report::{self, Report, ReportError, RunFacts, RunStatus, Summarizer};
 use crate::run::RunError;
 use crate::run::dir::RunDir;
@@ -18,6 +19,7 @@ use crate::table::schedule::ScheduleReader;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
 
 /// Numbers, a verdict and warnings from a run directory
 ///
@@ -114,10 +116,35 @@ fn recover_if_needed(dir: &RunDir, globals: &Globals) -> anyhow::Result<()> {
     if dir.requests().is_file() || !outcome::needs_recovery(dir.path()) {
         return Ok(());
     }
+    if let Some(failed) = still_written(dir).filter(|_| !globals.force) {
+        return Err(failed.into());
+    }
     let plan = ScheduleReader::open(&dir.plan()).map_err(of_table)?;
     let found = outcome::recover(dir.path(), plan).map_err(of_table)?;
     print::note(globals, &recovery_note(found.recorded, found.unknown_after_kill));
     Ok(())
+}
+
+/// Recovery takes the partial file away, so a run that still writes it must be left alone. Outcomes
+/// are flushed each second; a file that was quiet for this long belongs to a run that is over, or
+/// to one whose requests all take longer.
+const QUIET_MICROS: i64 = 10_000_000;
+
+/// Returns a refusal when the run's partial file was written a moment ago.
+fn still_written(dir: &RunDir) -> Option<Failed> {
+    let partial = dir.path().join(outcome::PARTIAL_FILE);
+    let modified = std::fs::metadata(&partial).and_then(|facts| facts.modified()).ok()?;
+    let modified = modified.duration_since(UNIX_EPOCH).ok()?.as_micros();
+    let age = manifest::now().micros_since(WallTime(i64::try_from(modified).ok()?));
+    (age < QUIET_MICROS).then(|| goes_on(&partial))
+}
+
+/// Returns the refusal to recover a run that may go on.
+fn goes_on(partial: &Path) -> Failed {
+    let seconds = QUIET_MICROS / MICROS_PER_SECOND;
+    let found = format!("{}: written less than {seconds} s ago", partial.display());
+    let hint = "the run seems to go on: wait for its end; if it was killed, wait, or use `--force`";
+    Failed::new(found, hint.to_owned())
 }
 
 /// Returns what is said of a recovery.
@@ -223,18 +250,25 @@ mod tests {
     use crate::domain::outcome::{Failure, Instants, RequestOutcome};
     use crate::domain::scenario::Scenario;
     use crate::domain::schedule::{PlanCounts, PlanMode, Release, ScheduledRequest};
-    use crate::domain::time::{Nanos, WallTime};
+    use crate::domain::time::Nanos;
     use crate::table::outcome::OutcomeRecorder;
     use crate::table::schedule::ScheduleWriter;
 
     #[test]
     fn messages() {
         insta::assert_snapshot!(
-            format!("{}\n{}", no_success(3, 10), recovery_note(120, 4)),
+            [
+                no_success(3, 10),
+                recovery_note(120, 4),
+                super::super::failure::render(&goes_on(Path::new("run/x.partial")).into()),
+            ]
+            .join("\n"),
             @"
         error: no request succeeded: 3 sent of 10 planned
         hint: the report lists the failures; send one request by hand to see the answer
         the run was killed: recovered 120 outcomes; 4 planned requests have none and count as `unknown_after_kill`
+        error: run/x.partial: written less than 10 s ago
+        hint: the run seems to go on: wait for its end; if it was killed, wait, or use `--force`
         "
         );
     }
@@ -365,8 +399,11 @@ mod tests {
     fn a_killed_run_is_recovered() {
         let root = tempfile::tempdir().unwrap();
         let dir = run_dir(root.path(), &[outcome(0, None)], false);
+        let refusal = report_run(dir.path(), &globals()).unwrap_err();
+        assert!(refusal.to_string().contains("written less than 10 s ago"), "{refusal}");
+        let force = Globals { force: true, ..globals() };
         for _again in 0..2 {
-            let report = report_run(dir.path(), &globals()).unwrap();
+            let report = report_run(dir.path(), &force).unwrap();
             assert!(report.run.recovered);
             assert_eq!(report.run.status, RunStatus::Interrupted);
             let account = &report.accounting;

@@ -197,7 +197,9 @@ mod tests {
 
     fn group(outcomes: &[RequestOutcome], failed: u64) -> GroupLatency {
         let mut samples = Samples::default();
-        outcomes.iter().for_each(|outcome| samples.add_success(outcome));
+        for outcome in outcomes {
+            samples.add_success(outcome);
+        }
         (0..failed).for_each(|_| samples.add_failure());
         samples.finish("all")
     }

@@ -57,7 +57,9 @@ fn section(title: &str, blocks: Vec<Block>) -> Section {
 /// Returns a table of names and values without a header.
 fn pairs(rows: Vec<(&str, String)>) -> Vec<Block> {
     let mut table = Table::new(2, &["", ""]);
-    rows.into_iter().for_each(|(name, value)| table.row(vec![name.to_owned(), value]));
+    for (name, value) in rows {
+        table.row(vec![name.to_owned(), value]);
+    }
     vec![Block::Table(table)]
 }
 
@@ -65,7 +67,7 @@ fn run(report: &Report) -> Vec<Block> {
     let (run, plan) = (&report.run, &report.plan);
     let mut load = format!("{} (seed {})", plan.mode, plan.seed);
     if let Some(speed) = plan.speed.filter(|_| plan.mode == PlanMode::Recorded) {
-        load.push_str(&format!(", {speed} times the trace's speed"));
+        load = format!("{load}, {speed} times the trace's speed");
     }
     let counted = run.count_kind.map_or("unknown", crate::domain::schedule::CountKind::as_str);
     let mut rows = vec![

@@ -190,7 +190,9 @@ impl Summarizer {
 /// Returns the numbers of every group, `all` first; `long_context` only when it occurs.
 fn finish_groups(groups: BTreeMap<Scenario, Samples>, long: Samples) -> Vec<GroupLatency> {
     let mut all = Samples::default();
-    groups.values().for_each(|samples| all.merge(samples));
+    for samples in groups.values() {
+        all.merge(samples);
+    }
     let mut finished = vec![all.finish(ALL)];
     finished.extend(groups.into_iter().map(|(kind, samples)| samples.finish(kind.as_str())));
     let long = long.finish(LONG_CONTEXT);

@@ -80,6 +80,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "the snapshot holds a whole report")]
     fn a_whole_report() {
         let mut outcomes: Vec<_> = (0..38).map(ok).collect();
         outcomes.push(failed(38, Failure::Http5xx));

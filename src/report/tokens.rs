@@ -234,7 +234,9 @@ mod tests {
             cached_input_tokens: None,
             ..ok(3)
         };
-        [ok(0), more, fewer, local].iter().for_each(|outcome| counts.add_success(outcome));
+        for outcome in [ok(0), more, fewer, local] {
+            counts.add_success(&outcome);
+        }
         let (tokens, _, _) = counts.finish();
         let input = tokens.input;
         assert_eq!((input.compared, input.equal, input.different), (3, 1, 2));
@@ -253,7 +255,9 @@ mod tests {
         let edge = RequestOutcome { largest_read_text_bytes: 90, text_bytes: 100, ..ok(1) };
         let single = RequestOutcome { output_tokens: Some(1), ..burst.clone() };
         let mut counts = Counts::default();
-        [burst, edge, single].iter().for_each(|outcome| counts.add_success(outcome));
+        for outcome in [burst, edge, single] {
+            counts.add_success(&outcome);
+        }
         let (_, _, bursts) = counts.finish();
         assert_eq!((bursts.streams, bursts.one_burst, bursts.share), (2, 1, Some(0.5)));
     }
@@ -265,7 +269,9 @@ mod tests {
         new.connection_reused = Some(false);
         new.at.connect_start = Some(Nanos(0));
         new.at.connected = Some(Nanos(3_000_000));
-        [new, ok(1), ok(2)].iter().for_each(|outcome| counts.add_tried(outcome));
+        for outcome in [new, ok(1), ok(2)] {
+            counts.add_tried(&outcome);
+        }
         let (_, connections, _) = counts.finish();
         assert_eq!((connections.new, connections.reused), (1, 2));
         assert_eq!(connections.connect_time.p50_ms, Some(3.0));
