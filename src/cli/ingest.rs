@@ -71,8 +71,7 @@ pub(crate) struct Reading {
 }
 
 fn parse_format(word: &str) -> Result<Format, String> {
-    Format::parse(word)
-        .ok_or_else(|| format!("expected one of {}", Format::names().join(", ")))
+    Format::parse(word).ok_or_else(|| format!("expected one of {}", Format::names().join(", ")))
 }
 
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
@@ -117,13 +116,10 @@ pub(crate) fn ingest_to(
     let mut trace =
         TraceWriter::create(out, globals.force).map_err(|error| failed(error.into()))?;
     let mut rejects = Rejects::create(out, globals.force).map_err(failed)?;
-    let ingested = crate::ingest::ingest(
-        logs,
-        &options,
-        &mut rejects,
-        &|bytes| bar.inc(bytes),
-        &mut |rows| Ok(trace.write(rows)?),
-    );
+    let ingested =
+        crate::ingest::ingest(logs, &options, &mut rejects, &|bytes| bar.inc(bytes), &mut |rows| {
+            Ok(trace.write(rows)?)
+        });
     bar.finish_and_clear();
     let reasons = rejects.reasons();
     let ingested = ingested.map_err(|error| {
@@ -235,8 +231,7 @@ fn summary(counts: &IngestCounts, files: usize) -> String {
 
 fn print_reasons(globals: &Globals, reasons: &[RejectReason]) {
     for reason in reasons.iter().take(SHOWN_REASONS) {
-        let line =
-            format!("rejected: {} {}, first at {}", reason.what, reason.count, reason.first);
+        let line = format!("rejected: {} {}, first at {}", reason.what, reason.count, reason.first);
         print::note(globals, &line);
     }
     if reasons.len() > SHOWN_REASONS {

@@ -43,8 +43,7 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     }
     let [name, ..] = COLUMNS;
     let values = sample.column(name);
-    let (time, decisions) =
-        TimeColumn::decide(file, name, &values, hints.unit(name), &hints.zone)?;
+    let (time, decisions) = TimeColumn::decide(file, name, &values, hints.unit(name), &hints.zone)?;
     Ok((Box::new(AzureLlm { places: places(sample, COLUMNS), time }), decisions))
 }
 

@@ -105,11 +105,7 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Generic { mapped, picker, places, origin }), decisions))
 }
 
-fn check_present(
-    sample: &Sample,
-    column: &str,
-    values: &[Loose<'_>],
-) -> Result<(), IngestError> {
+fn check_present(sample: &Sample, column: &str, values: &[Loose<'_>]) -> Result<(), IngestError> {
     let found = match sample.header() {
         Some(header) if header.place(column).is_some() => return Ok(()),
         Some(header) => {
@@ -138,7 +134,9 @@ fn decide_span(column: &str, values: &[Loose<'_>], told: Option<Unit>) -> (Unit,
     let (unit, why) = match (told, Unit::by_name(column)) {
         (Some(unit), _) => (unit, "`--time-unit`"),
         (None, Some(unit)) => (unit, "the column's name"),
-        (None, None) if values.iter().any(is_float) => (Unit::Seconds, "a guess: some have fractions"),
+        (None, None) if values.iter().any(is_float) => {
+            (Unit::Seconds, "a guess: some have fractions")
+        }
         (None, None) => (Unit::Millis, "a guess: all are whole numbers"),
     };
     let decision = Decision {

@@ -353,9 +353,8 @@ fn fill_content(
             .filter_map(|choice| shared.finish_reason(&choice.finish_reason))
             .collect();
         let calls = choices.iter().filter_map(|choice| choice.message.as_ref());
-        let calls = calls.fold(0_u32, |sum, message| {
-            sum.saturating_add(message.tool_calls.0.unwrap_or(0))
-        });
+        let calls =
+            calls.fold(0_u32, |sum, message| sum.saturating_add(message.tool_calls.0.unwrap_or(0)));
         record.tool_call_count = Some(calls);
     }
     if metadata.vector_store_request_metadata.0.is_some_and(|searches| searches > 0) {
