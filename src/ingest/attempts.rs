@@ -160,3 +160,94 @@ fn merge(earlier: &mut RequestRecord, later: RequestRecord) {
     last.flags.sort_unstable();
     last.flags.dedup();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::WallTime;
+
+    /// A row that starts and ends at these seconds, with the trace id `key` (0 is none).
+    fn row(key: u8, seconds: (i64, i64), status: Status) -> RequestRecord {
+        let mut row = RequestRecord::unknown("test".into(), 0, 1);
+        row.trace_id_hash = (key > 0).then_some(Hash128([key; 16]));
+        row.arrival_time = Some(WallTime(seconds.0 * 1_000_000));
+        row.end_time = Some(WallTime(seconds.1 * 1_000_000));
+        row.duration_us = Some((seconds.1 - seconds.0) * 1_000_000);
+        row.status = status;
+        row
+    }
+
+    fn merged(rows: Vec<RequestRecord>) -> (Vec<(i64, Status, u16)>, u64) {
+        let mut attempts = Attempts::new(rows.into_iter().map(Ok));
+        let rows: Vec<_> = attempts
+            .by_ref()
+            .map(|row| row.unwrap())
+            .map(|row| (row.arrival_time.unwrap().0 / 1_000_000, row.status, row.attempt_count))
+            .collect();
+        (rows, attempts.merged())
+    }
+
+    #[test]
+    fn failures_are_continued_until_a_success() {
+        let rows = vec![
+            row(1, (0, 2), Status::Error),
+            row(0, (1, 9), Status::Ok),
+            row(1, (3, 4), Status::RateLimited),
+            row(1, (5, 8), Status::Ok),
+            row(1, (9, 10), Status::Ok),
+        ];
+        let expected = vec![(0, Status::Ok, 3), (1, Status::Ok, 1), (9, Status::Ok, 1)];
+        assert_eq!(merged(rows), (expected, 2));
+    }
+
+    #[test]
+    fn the_kept_row_spans_the_whole_call() {
+        let mut last = row(1, (12, 14), Status::Ok);
+        last.time_to_first_chunk_us = Some(500_000);
+        let rows = vec![row(1, (0, 10), Status::Timeout), last];
+        let row = Attempts::new(rows.into_iter().map(Ok)).next().unwrap().unwrap();
+        assert_eq!(row.duration_us, Some(14_000_000));
+        assert_eq!(row.time_to_first_chunk_us, Some(12_500_000));
+        assert_eq!(row.flags, [Flag::AttemptsMerged]);
+    }
+
+    #[test]
+    fn other_calls_are_left_alone() {
+        let apart = |change: fn(&mut RequestRecord)| {
+            let mut second = row(1, (3, 4), Status::Ok);
+            change(&mut second);
+            let mut first = row(1, (0, 2), Status::Error);
+            first.input_tokens = Some(7);
+            merged(vec![first, second]).1
+        };
+        assert_eq!(apart(|_| {}), 1);
+        assert_eq!(apart(|row| row.trace_id_hash = Some(Hash128([9; 16]))), 0);
+        assert_eq!(apart(|row| row.trace_id_hash = None), 0);
+        assert_eq!(apart(|row| row.request_model = Some("other".into())), 0);
+        assert_eq!(apart(|row| row.input_tokens = Some(8)), 0);
+        assert_eq!(apart(|row| row.input_tokens = Some(7)), 1);
+        assert_eq!(apart(|row| row.arrival_time = Some(WallTime(1_999_999))), 0, "overlaps");
+        assert_eq!(apart(|row| row.arrival_time = Some(WallTime(62_000_000))), 1);
+        assert_eq!(apart(|row| row.arrival_time = Some(WallTime(62_000_001))), 0, "too late");
+    }
+
+    #[test]
+    fn hang_ups_and_successes_end_a_call() {
+        for status in [Status::Ok, Status::Cancelled, Status::Unknown] {
+            let rows = vec![row(1, (0, 2), status), row(1, (3, 4), Status::Ok)];
+            assert_eq!(merged(rows).1, 0, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_full_queue_lets_the_oldest_go() {
+        let mut rows = vec![row(1, (0, 2), Status::Error)];
+        rows.extend((0..10).map(|_| row(0, (3, 4), Status::Ok)));
+        rows.push(row(1, (5, 6), Status::Ok));
+        let mut attempts = Attempts::new(rows.into_iter().map(Ok));
+        attempts.max_waiting = 3;
+        assert_eq!(attempts.by_ref().count(), 12);
+        assert_eq!(attempts.merged(), 0);
+        assert!(attempts.open.is_empty());
+    }
+}

@@ -200,3 +200,75 @@ fn map_line(columns: &[&str]) -> String {
     }
     line.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hints() -> Hints {
+        Hints { format: None, map: Vec::new(), zone: super::super::Zone::utc(), units: Vec::new() }
+    }
+
+    fn of(text: &str) -> Result<Format, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, text).unwrap();
+        let found = Sample::read(&path).and_then(|sample| detect(&sample, &hints()));
+        found.map_err(|error| {
+            let text = format!("{error}\n{}", error.hint().unwrap_or_default());
+            text.replace(&format!("{}/", folder.path().display()), "")
+        })
+    }
+
+    #[test]
+    fn keys_decide() {
+        let length = r#"{"timestamp":0,"input_length":1,"output_length":1}"#;
+        assert_eq!(of(length), Ok(Format::LengthTrace));
+        assert_eq!(of("timestamp,input_length,output_length\n"), Ok(Format::LengthTrace));
+        assert_eq!(of("TIMESTAMP,ContextTokens,GeneratedTokens\r\n"), Ok(Format::AzureLlmPublic));
+        assert!(of("TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n").is_err());
+        let spend = r#"{"request_id":"","call_type":"","api_key":"","spend":0,"startTime":"","endTime":""}"#;
+        assert_eq!(of(spend), Ok(Format::LitellmSpendlogs));
+        let session = r#"{"session_id":"s","timestamp":0,"input_length":1,"output_length":1}"#;
+        assert!(of(session).is_err());
+    }
+
+    #[test]
+    fn nineteen_of_twenty_records_are_enough() {
+        let length = r#"{"timestamp":0,"input_length":1,"output_length":1}"#;
+        let mut lines = vec![length; 19];
+        lines.push(r#"{"level":"info"}"#);
+        assert_eq!(of(&lines.join("\n")), Ok(Format::LengthTrace));
+        lines.push(r#"{"level":"info"}"#);
+        lines.push("no json");
+        insta::assert_snapshot!(of(&lines.join("\n")).unwrap_err(), @r"
+        log: the format is not clear from 22 records: unknown 2 (keys: level); length-trace 19 (keys: timestamp, input_length, output_length); not JSON objects 1
+        known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: --map arrival=timestamp --map input_tokens=input_length --map output_tokens=output_length
+        ");
+    }
+
+    #[test]
+    fn an_unknown_header_gives_a_map_to_start_from() {
+        insta::assert_snapshot!(of("arrival_time_ns,input_toks,output_toks\n1,2,3\n").unwrap_err(), @r"
+        log: the header is of no known format: arrival_time_ns, input_toks, output_toks
+        known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: --map arrival=arrival_time_ns --map input_tokens=input_toks --map output_tokens=output_toks
+        ");
+        insta::assert_snapshot!(of("level,Total Time\n").unwrap_err(), @r"
+        log: the header is of no known format: level, Total Time
+        known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: --map 'arrival=Total Time' --map input_tokens=COLUMN --map output_tokens=COLUMN
+        ");
+    }
+
+    #[test]
+    fn data_in_place_of_names_is_not_shown() {
+        for text in ["canary,2026-01-01,5\n", "canary@example.com,b\n", "{\"canary secret!\":1}\n"]
+        {
+            let error = of(text).unwrap_err();
+            assert!(!error.contains("canary"), "{error}");
+        }
+        insta::assert_snapshot!(of("[{\"a\":1}]").unwrap_err(), @r"
+        log: expected one JSON object a line, found a JSON array
+        make lines of it: `jq -c '.[]' FILE > FILE.jsonl`
+        ");
+    }
+}

@@ -140,3 +140,59 @@ fn describe(error: &FieldError) -> String {
         format!("`{}` {reason}", error.field)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_are_written_counted_and_kept_apart_by_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace.parquet");
+        let mut rejects = Rejects::create(&trace, false).unwrap();
+        for (line, field, reason) in [
+            (3, "", "is not JSON, at byte 7"),
+            (4, "prompt_tokens", "is not a number"),
+            (9, "", "is not JSON, at byte 12"),
+        ] {
+            let at = Position { file: "a.jsonl".into(), line, byte: Some(line * 10) };
+            rejects.add(&at, &FieldError::new(field, reason)).unwrap();
+        }
+        let reasons: Vec<_> = rejects
+            .reasons()
+            .into_iter()
+            .map(|r| format!("{} {} {}", r.what, r.count, r.first))
+            .collect();
+        assert_eq!(
+            reasons,
+            vec![
+                "the record is not JSON 2 a.jsonl:3",
+                "`prompt_tokens` is not a number 1 a.jsonl:4"
+            ]
+        );
+        let path = rejects.commit().unwrap().unwrap();
+        assert_eq!(path, folder.path().join("trace.rejects.jsonl"));
+        let text = String::from_utf8(std::fs::read(path).unwrap()).unwrap();
+        insta::assert_snapshot!(text, @r#"
+        {"file":"a.jsonl","line":3,"byte":30,"field":"","reason":"is not JSON, at byte 7"}
+        {"file":"a.jsonl","line":4,"byte":40,"field":"prompt_tokens","reason":"is not a number"}
+        {"file":"a.jsonl","line":9,"byte":90,"field":"","reason":"is not JSON, at byte 12"}
+        "#);
+        assert!(Rejects::create(&trace, false).is_err(), "an existing file is kept");
+        assert_eq!(Rejects::create(&trace, true).unwrap().commit().unwrap(), None);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "an older file is removed");
+    }
+
+    #[test]
+    fn reasons_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rejects = Rejects::create(&folder.path().join("t.parquet"), false).unwrap();
+        for line in 0..2_000 {
+            let at = Position { file: "a".into(), line, byte: None };
+            rejects.add(&at, &FieldError::new("", format!("has {line} fields"))).unwrap();
+        }
+        assert_eq!(rejects.total(), 2_000);
+        assert_eq!(rejects.reasons().len(), MAX_REASONS + 1);
+        assert_eq!(rejects.reasons()[0].count, 1_000);
+    }
+}

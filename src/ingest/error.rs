@@ -271,3 +271,64 @@ fn unknown_hint(map_line: &str) -> String {
         super::format::Format::names().join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    fn all() -> Vec<IngestError> {
+        let file: Arc<str> = "a.log".into();
+        let io = || std::io::Error::other("disk on fire");
+        let text = || "TEXT".to_owned();
+        vec![
+            IngestError::NoInput,
+            IngestError::Unreadable { file: file.clone(), source: io() },
+            IngestError::Directory { file: file.clone() },
+            IngestError::Empty { file: file.clone() },
+            IngestError::Binary { file: file.clone(), what: "a zip archive" },
+            IngestError::Cut { file: file.clone(), container: "gzip", byte: 7 },
+            IngestError::Damaged { file: file.clone(), container: "zstd", byte: 7 },
+            IngestError::Garbage { file: file.clone(), byte: 7 },
+            IngestError::RecordTooLong { file: file.clone(), line: 3, limit: 64 },
+            IngestError::JsonArray { file: file.clone() },
+            IngestError::UnknownHeader { file: file.clone(), found: text(), map_line: text() },
+            IngestError::UnknownFormat {
+                file: file.clone(),
+                sampled: 5,
+                candidates: text(),
+                map_line: text(),
+            },
+            IngestError::WrongContainer {
+                file: file.clone(),
+                format: "azure-llm-public",
+                container: "JSONL",
+            },
+            IngestError::NoColumn { file: file.clone(), column: text(), found: "a, b".to_owned() },
+            IngestError::NoMap { file: file.clone() },
+            IngestError::BadMap { found: text() },
+            IngestError::BadUnit { found: text() },
+            IngestError::BadZone { found: text() },
+            IngestError::MixedUnits { file: file.clone(), line: 3, column: text(), unit: text() },
+            IngestError::MixedOrigins { file, found: "missing", expected: "dates" },
+            IngestError::NoRows { read: 3, dropped: 2, rejected: 1 },
+            IngestError::Salt { path: "salt".into(), action: "read", source: io() },
+            IngestError::ShortSalt { path: "salt".into(), found: 3 },
+            IngestError::NoSaltHome,
+            IngestError::Unwritable { path: "out".into(), source: io() },
+            IngestError::TooManyFiles,
+        ]
+    }
+
+    #[test]
+    fn every_message_says_where_and_what_and_a_hint_what_to_do() {
+        let mut text = String::new();
+        for error in all() {
+            writeln!(text, "{error}").unwrap();
+            if let Some(hint) = error.hint() {
+                writeln!(text, "    {hint}").unwrap();
+            }
+        }
+        insta::assert_snapshot!(text, @"");
+    }
+}

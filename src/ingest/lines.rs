@@ -143,3 +143,51 @@ impl<'p> Lines<'p> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &[u8], limit: usize) -> Vec<(u64, u64, Option<Vec<u8>>)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, text).unwrap();
+        let mut lines = Lines::with_limit(Source::open(&path, &|_| {}).unwrap(), limit);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            found.push((line.number, line.byte, line.bytes.map(<[u8]>::to_vec)));
+        }
+        found
+    }
+
+    #[test]
+    fn line_ends_of_all_kinds() {
+        let expected = vec![(1, 0, Some(b"ab".to_vec())), (4, 9, Some(b"c d".to_vec()))];
+        assert_eq!(split(b"ab\r\n\r\n  \nc d", 100), expected);
+        assert_eq!(split(b"ab\r\n\r\n  \nc d\n", 100), expected);
+        assert_eq!(split(b"ab\r\n\r\n  \nc d\r\n", 100), expected);
+        assert_eq!(split(b"\n\n", 100), vec![]);
+    }
+
+    #[test]
+    fn a_line_above_the_limit_is_passed_over() {
+        let found = split(b"12345\n123456\n12", 5);
+        let lines: Vec<_> =
+            found.iter().map(|(n, byte, text)| (*n, *byte, text.is_some())).collect();
+        assert_eq!(lines, vec![(1, 0, true), (2, 6, false), (3, 13, true)]);
+    }
+
+    #[test]
+    fn lines_longer_than_a_block_keep_numbers_and_bytes() {
+        let long = "x".repeat(3 * BLOCK);
+        let text = format!("a\n{long}\nb\n{long}");
+        let found = split(text.as_bytes(), 4 * BLOCK);
+        let lengths: Vec<_> = found.iter().map(|line| line.2.as_ref().unwrap().len()).collect();
+        assert_eq!(lengths, vec![1, 3 * BLOCK, 1, 3 * BLOCK]);
+        let start = convert::count(2 + 3 * BLOCK + 1);
+        assert_eq!((found[2].0, found[2].1), (3, start));
+        let found = split(text.as_bytes(), BLOCK);
+        let kept: Vec<_> = found.iter().map(|line| (line.1, line.2.is_some())).collect();
+        assert_eq!(kept, vec![(0, true), (2, false), (start, true), (start + 2, false)]);
+    }
+}

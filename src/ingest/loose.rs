@@ -310,3 +310,74 @@ pub fn json_refusal(error: &serde_json::Error) -> FieldError {
     };
     FieldError::new("", reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(json: &str) -> Result<Option<u32>, String> {
+        let value: Loose<'_> = serde_json::from_str(json).unwrap();
+        value.count("n").map_err(|error| error.reason.into_owned())
+    }
+
+    #[test]
+    fn counts_come_in_many_forms() {
+        for none in ["null", "\"\"", "\"-\"", "\"None\""] {
+            assert_eq!(count(none), Ok(None), "{none}");
+        }
+        for twelve in ["12", "\"12\"", "12.0", "\" 12.0 \"", "1.2e1"] {
+            assert_eq!(count(twelve), Ok(Some(12)), "{twelve}");
+        }
+        assert_eq!(count("0"), Ok(Some(0)));
+        assert_eq!(count("4294967295"), Ok(Some(u32::MAX)));
+    }
+
+    #[test]
+    fn what_is_no_count_says_why_without_the_value() {
+        let negative = "is negative, not a whole number";
+        assert_eq!(count("-1").unwrap_err(), negative);
+        assert_eq!(count("\"-1\"").unwrap_err(), negative);
+        assert_eq!(count("1.5").unwrap_err(), "is a fraction, not a whole number");
+        assert_eq!(count("4294967296").unwrap_err(), "is above 4294967295");
+        for other in ["\"canary\"", "true", "[1]", "{\"a\":1}"] {
+            assert_eq!(count(other).unwrap_err(), "is not a number", "{other}");
+        }
+    }
+
+    #[test]
+    fn truths_and_ids() {
+        for (json, truth) in [
+            ("true", Some(true)),
+            ("\"False\"", Some(false)),
+            ("1", Some(true)),
+            ("\"None\"", None),
+        ] {
+            assert_eq!(serde_json::from_str::<Loose<'_>>(json).unwrap().truth(), truth, "{json}");
+        }
+        assert_eq!(Loose::Int(17).id().as_deref(), Some("17"));
+        assert_eq!(Loose::cell(Some("a")).id().as_deref(), Some("a"));
+        assert_eq!(Loose::cell(None).id(), None);
+    }
+
+    #[test]
+    fn elements_are_counted_not_read() {
+        let count = |json| serde_json::from_str::<Elements>(json).unwrap().0;
+        assert_eq!(count("[1,{\"a\":[2]}]"), Some(2));
+        assert_eq!(count("{}"), Some(0));
+        assert_eq!(count("\"text\""), Some(1));
+        assert_eq!(count("null"), None);
+    }
+
+    #[test]
+    fn json_errors_do_not_quote() {
+        #[derive(Debug, Deserialize)]
+        struct Number {
+            #[expect(dead_code, reason = "only the failure is looked at")]
+            n: u32,
+        }
+        let why = |json| json_refusal(&serde_json::from_str::<Number>(json).unwrap_err()).reason;
+        insta::assert_snapshot!(why("{\"n\": "), @"the line ends in the middle of its JSON, at byte 6");
+        insta::assert_snapshot!(why("{\"n\": canary}"), @"is not JSON, at byte 7");
+        insta::assert_snapshot!(why("{\"n\": \"canary\"}"), @"has a value of an unexpected type, or a key twice, at byte 14");
+    }
+}

@@ -241,6 +241,9 @@ impl Reading<'_> {
             self.metadata.counts.read += 1;
             let at = At { file_id, line: line.number };
             let decoded = match line.bytes.map(simdutf8::basic::from_utf8) {
+                Some(Ok(text)) if !text.trim_start().starts_with('{') => {
+                    Err(Refusal::Reject(FieldError::new("", "is not a JSON object")))
+                }
                 Some(Ok(text)) => adapter.decode(Input::Json(text), at, &mut self.shared),
                 Some(Err(_)) => Err(Refusal::Reject(FieldError::new("", "is not UTF-8"))),
                 None => Err(Refusal::Reject(FieldError::new(

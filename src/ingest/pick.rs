@@ -143,3 +143,33 @@ impl<'de> Visitor<'de> for KeyVisitor {
         Ok(Cow::Owned(key.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_values() {
+        let paths = ["a", "b.c", "b.d.e", "f.g", "none", "a.x"].map(str::to_owned);
+        let line =
+            r#"{"a": 1, "b": {"c": "two", "d": {"e": null}, "z": [1]}, "f.g": 3.5, "h": {}}"#;
+        let found = Picker::new(&paths).pick(line).unwrap();
+        let text = Loose::Text(Cow::Borrowed("two"));
+        let expected =
+            [Loose::Int(1), text, Loose::Null, Loose::Float(3.5), Loose::Null, Loose::Null];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn only_objects_are_records() {
+        let picker = Picker::new(&["a".to_owned()]);
+        for line in ["[1]", "1", "\"a\"", "{\"a\": 1", "{} {}"] {
+            assert!(picker.pick(line).is_err(), "{line}");
+        }
+        assert_eq!(picker.pick(r#"{"a": 1, "a": 2}"#).unwrap(), [Loose::Int(2)]);
+        let nested = Picker::new(&["a.b".to_owned()]);
+        for line in ["{\"a\": 1}", "{\"a\": [1]}", "{\"a\": \"b\"}", "{\"a\": null}"] {
+            assert_eq!(nested.pick(line).unwrap(), [Loose::Null], "{line}");
+        }
+    }
+}

@@ -176,3 +176,64 @@ fn make(path: &Path) -> std::io::Result<String> {
     file.sync_all()?;
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_depend_on_salt_and_column_only() {
+        let (one, two) = (Hasher::new(b"salt number one!"), Hasher::new(b"salt number two!"));
+        let hash = one.hash(Column::User, "alice").unwrap();
+        assert_eq!(one.clone().hash(Column::User, "alice"), Some(hash));
+        assert_ne!(two.hash(Column::User, "alice"), Some(hash));
+        assert_ne!(one.hash(Column::Session, "alice"), Some(hash));
+        assert_ne!(one.hash(Column::User, "bob"), Some(hash));
+        assert_ne!(one.block(1), one.block(2));
+        assert_ne!(one.block(1), two.block(1));
+        assert_eq!(one.hash(Column::User, ""), None);
+        assert_ne!(one.salt_id(), two.salt_id());
+        assert_eq!(one.salt_id().len(), 16);
+    }
+
+    #[test]
+    fn the_bytes_never_change() {
+        // Traces of one salt are joined across versions: a change here is a break of format.
+        let hasher = Hasher::new(b"0123456789abcdef");
+        let hash = Hasher::hex(hasher.hash(Column::Session, "s-1").unwrap());
+        insta::assert_snapshot!(format!("{hash} {} {}", hasher.salt_id(), hasher.block(7)), @"ac4ea3d4bd267a527381eb17fce7be5f 10af579c1fa885e3 3496725847324034785");
+    }
+
+    #[test]
+    fn a_salt_is_made_once_and_only_for_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = SaltPlace::Home(folder.path().join("deep").join("salt"));
+        let (first, is_new) = load(&place).unwrap();
+        assert!(is_new);
+        let (again, is_new) = load(&place).unwrap();
+        assert!(!is_new);
+        assert_eq!(first.salt_id(), again.salt_id());
+        let path = folder.path().join("deep").join("salt");
+        let file = load(&SaltPlace::File(path.clone())).unwrap().0;
+        assert_eq!(file.salt_id(), first.salt_id());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_named_salt_must_exist_and_be_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("salt");
+        let error = load(&SaltPlace::File(path.clone())).unwrap_err();
+        assert!(error.to_string().ends_with("salt: the salt file cannot be read"), "{error}");
+        std::fs::write(&path, "short\n").unwrap();
+        let error = load(&SaltPlace::File(path)).unwrap_err();
+        assert!(
+            error.to_string().ends_with("salt: expected a salt of at least 16 bytes, found 5"),
+            "{error}"
+        );
+    }
+}

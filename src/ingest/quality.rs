@@ -140,3 +140,46 @@ impl Quality {
 fn seconds(micros: i64) -> String {
     format!("{:.6} s", convert::float_signed(micros) / 1e6)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::trace::Decision;
+
+    #[test]
+    fn the_table_counts_what_is_there_and_what_is_not() {
+        let mut quality = Quality::default();
+        for (arrival, output) in [(0, Some(3)), (2_500_000, Some(0)), (3_000_000, None)] {
+            let mut row = RequestRecord::unknown("test".into(), 0, 1);
+            row.arrival_time = Some(WallTime(arrival));
+            row.input_tokens = Some(5);
+            row.output_tokens = output;
+            row.status = if output == Some(0) { Status::Error } else { Status::Unknown };
+            row.zone_assumed = true;
+            if output.is_none() {
+                row.flags = vec![Flag::ZeroMeansUnknown, Flag::StartEqualsEnd];
+            }
+            quality.observe(&row);
+        }
+        let metadata = TraceMetadata {
+            decisions: vec![Decision {
+                what: "unit of `timestamp`".to_owned(),
+                value: "ms".to_owned(),
+                why: "a guess".to_owned(),
+            }],
+            ..TraceMetadata::default()
+        };
+        let text: Vec<String> =
+            quality.render(&metadata).lines().map(|line| line.trim_end().to_owned()).collect();
+        insta::assert_snapshot!(text.join("\n"), @"");
+        assert_eq!(quality.with_status(Status::Error), 1);
+        assert_eq!(quality.with_flag(Flag::StartEqualsEnd), 1);
+    }
+
+    #[test]
+    fn no_rows_no_shares() {
+        let text = Quality::default().render(&TraceMetadata::default());
+        assert!(text.starts_with("rows                         0\n"), "{text}");
+        assert!(!text.contains('%') && !text.contains("arrival  "), "{text}");
+    }
+}

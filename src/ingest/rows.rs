@@ -1,7 +1,8 @@
 //! Splits a CSV log into records with named columns.
 //!
-//! Quoted newlines, doubled quotes, LF and CRLF are handled by the `csv` crate; positions are the
-//! line and byte where a record begins. A record above the limit stops the ingest: the cause is
+//! Quoted newlines and doubled quotes are handled by the `csv` crate, told that LF alone ends a
+//! record: its own CRLF mode gives positions one line early. Positions are the line and byte where
+//! a record, or the blank lines before it, begin. A record above the limit stops the ingest: the cause is
 //! an open quote that swallows the rest of the file. Records are UTF-8 or refused, one by one.
 
 use super::error::IngestError;
@@ -53,8 +54,12 @@ impl<'a> Row<'a> {
 
     /// Returns a cell; `None` when it is empty or there is no such column.
     pub fn cell(&self, place: Option<usize>) -> Option<&'a str> {
-        let range = self.record.range(place?)?;
-        self.text.get(range).filter(|cell| !cell.is_empty())
+        let place = place?;
+        let mut cell = self.text.get(self.record.range(place)?)?;
+        if place + 1 == self.record.len() {
+            cell = cell.strip_suffix('\r').unwrap_or(cell);
+        }
+        Some(cell).filter(|cell| !cell.is_empty())
     }
 }
 
@@ -96,6 +101,7 @@ impl<'p> Rows<'p> {
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
+            .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(256 * 1024)
             .from_reader(Bounded { source, since_record: 0 });
         let mut rows =
@@ -135,17 +141,22 @@ impl<'p> Rows<'p> {
     ///
     /// As [`Source::read_block`], or if a record is above [`MAX_RECORD`].
     pub fn next_record(&mut self) -> Result<Option<RecordStart>, IngestError> {
-        self.reader.get_mut().since_record = 0;
-        match self.reader.read_byte_record(&mut self.record) {
-            Ok(true) => {
-                let start = self.record.position();
-                Ok(Some(RecordStart {
-                    line: start.map_or(0, csv::Position::line),
-                    byte: start.map_or(0, csv::Position::byte),
-                }))
+        loop {
+            self.reader.get_mut().since_record = 0;
+            match self.reader.read_byte_record(&mut self.record) {
+                Ok(true) if self.record.len() == 1 && self.record.as_slice() == b"\r" => {
+                    // A blank line that ends with CRLF.
+                }
+                Ok(true) => {
+                    let start = self.record.position();
+                    return Ok(Some(RecordStart {
+                        line: start.map_or(0, csv::Position::line),
+                        byte: start.map_or(0, csv::Position::byte),
+                    }));
+                }
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(self.read_error(error)),
             }
-            Ok(false) => Ok(None),
-            Err(error) => Err(self.read_error(error)),
         }
     }
 
@@ -185,5 +196,67 @@ impl Read for Bounded<'_> {
             }));
         }
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(folder: &tempfile::TempDir, text: &[u8]) -> Result<Rows<'static>, IngestError> {
+        let path = folder.path().join("log.csv");
+        std::fs::write(&path, text).unwrap();
+        Rows::open(&path, &|_| {})
+    }
+
+    fn read(text: &[u8]) -> (Vec<(u64, u64, String)>, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = open(&folder, text).unwrap();
+        let mut found = Vec::new();
+        while let Some(start) = rows.next_record().unwrap() {
+            let row = Row::new(rows.record()).unwrap();
+            let cell = row.cell(rows.header().place("b")).unwrap_or("none");
+            found.push((start.line, start.byte, cell.to_owned()));
+        }
+        (found, rows.lines())
+    }
+
+    #[test]
+    fn quoted_newlines_and_quotes_stay_in_their_cell() {
+        let text = b"a,b\r\n1,\"x\r\ny, \"\"z\"\"\"\r\n2,\r\n\r\n3,w";
+        let expected = vec![
+            (2, 5, "x\r\ny, \"z\"".to_owned()),
+            (4, 22, "none".to_owned()),
+            (6, 28, "w".to_owned()),
+        ];
+        assert_eq!(read(text), (expected, 6));
+        let unix: Vec<_> = read(b"a,b\n1,x\n2,y\n").0.into_iter().map(|row| row.0).collect();
+        assert_eq!(unix, vec![2, 3]);
+    }
+
+    #[test]
+    fn a_mark_does_not_stick_to_the_first_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = open(&folder, b"\xef\xbb\xbfa, b\n1,2\n").unwrap();
+        assert_eq!(rows.header().names(), ["a", "b"]);
+        assert_eq!(rows.header().place("c"), None);
+    }
+
+    #[test]
+    fn an_open_quote_does_not_eat_the_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let limit = usize::try_from(MAX_RECORD).unwrap();
+        let mut text = b"a,b\n1,2\n3,\"".to_vec();
+        text.resize(limit + 1_000_000, b'x');
+        let mut rows = open(&folder, &text).unwrap();
+        assert!(rows.next_record().unwrap().is_some());
+        let error = rows.next_record().unwrap_err();
+        assert!(matches!(error, IngestError::RecordTooLong { line: 3, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn cells_that_are_not_text_are_refused_by_row() {
+        let record = csv::ByteRecord::from(vec![b"\xff".to_vec()]);
+        assert!(Row::new(&record).is_none());
     }
 }

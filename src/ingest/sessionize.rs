@@ -102,3 +102,76 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::scenario::Scenario;
+
+    fn row(session: u8, arrival: i64, end: Option<i64>) -> RequestRecord {
+        let mut row = RequestRecord::unknown("test".into(), 0, 1);
+        row.session_id_hash = (session > 0).then_some(Hash128([session; 16]));
+        row.session_source =
+            if session > 0 { SessionSource::Explicit } else { SessionSource::None };
+        row.arrival_time = Some(WallTime(arrival));
+        row.end_time = end.map(WallTime);
+        row
+    }
+
+    fn place(mut rows: Vec<RequestRecord>) -> (Vec<RequestRecord>, u64, u64) {
+        let mut counts = SessionCounts::default();
+        rows.iter().for_each(|row| counts.observe(row));
+        let mut sessions = counts.finish(false);
+        rows.iter_mut().for_each(|row| sessions.place(row));
+        (rows, sessions.sessions(), sessions.single_ids())
+    }
+
+    #[test]
+    fn turns_follow_each_other() {
+        let (rows, sessions, single) = place(vec![
+            row(1, 0, Some(5)),
+            row(2, 1, None),
+            row(1, 9, None),
+            row(0, 10, None),
+            row(1, 12, Some(13)),
+        ]);
+        assert_eq!((sessions, single), (1, 1));
+        let turns: Vec<_> =
+            rows.iter().map(|r| (r.turn_index, r.parent_row_id, r.think_time_us)).collect();
+        assert_eq!(
+            turns,
+            vec![
+                (Some(0), None, None),
+                (None, None, None),
+                (Some(1), Some(0), Some(4)),
+                (None, None, None),
+                (Some(2), Some(2), None),
+            ]
+        );
+        assert_eq!(rows[1].session_id_hash, None, "an id on one row is no session");
+        assert_eq!(rows[1].session_source, SessionSource::None);
+        let kinds: Vec<_> = rows.iter().map(|row| row.scenario).collect();
+        let (multi, single) = (Scenario::MultiTurn, Scenario::Single);
+        assert_eq!(kinds, vec![multi, single, multi, single, multi]);
+    }
+
+    #[test]
+    fn overlapping_turns_have_a_negative_think_time() {
+        let (rows, ..) = place(vec![row(1, 0, Some(50)), row(1, 20, None)]);
+        assert_eq!(rows[1].think_time_us, Some(-30));
+    }
+
+    #[test]
+    fn tools_retrieval_and_long_answers_decide_the_kind() {
+        let mut rows = vec![row(0, 0, None), row(0, 1, None), row(0, 2, None), row(0, 3, None)];
+        rows[0].tool_call_count = Some(1);
+        rows[1].rag_label = RagLabel::Explicit;
+        rows[2].output_tokens = Some(1_000);
+        rows[3].rag_label = RagLabel::Heuristic;
+        let kinds: Vec<_> = place(rows).0.iter().map(|row| row.scenario).collect();
+        assert_eq!(
+            kinds,
+            vec![Scenario::Agent, Scenario::Rag, Scenario::LongOutput, Scenario::Single]
+        );
+    }
+}

@@ -163,3 +163,60 @@ impl Iterator for Merged<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::convert;
+
+    /// Rows out of order, with equal arrivals in and across files.
+    fn rows() -> Vec<RequestRecord> {
+        (0..1_000_u64)
+            .map(|n| {
+                let file = u32::try_from(n % 3).unwrap();
+                let mut row = RequestRecord::unknown("test".into(), file, n + 1);
+                let arrival = i64::try_from(n * 7_919 % 251).unwrap();
+                row.arrival_time = Some(WallTime(arrival));
+                row
+            })
+            .collect()
+    }
+
+    fn sort(rows: Vec<RequestRecord>, run_rows: usize) -> (Vec<RequestRecord>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sorter = Sorter::new(folder.path(), run_rows);
+        for row in rows {
+            sorter.push(row).unwrap();
+        }
+        let sorted = sorter.finish();
+        let once: Vec<_> = sorted.rows().unwrap().map(Result::unwrap).collect();
+        let again: Vec<_> = sorted.rows().unwrap().map(Result::unwrap).collect();
+        assert_eq!(once, again, "may be read twice");
+        let runs = sorted.runs.len();
+        drop(sorted);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is left behind");
+        (once, runs)
+    }
+
+    #[test]
+    fn the_result_does_not_depend_on_the_size_of_a_run() {
+        let (expected, spilled) = sort(rows(), 10_000);
+        assert_eq!(spilled, 0);
+        assert!(expected.is_sorted_by_key(order));
+        assert_eq!(convert::count(expected.len()), 1_000);
+        for (run_rows, runs) in [(1, 999), (7, 142), (999, 1), (1_000, 0)] {
+            assert_eq!(sort(rows(), run_rows), (expected.clone(), runs), "{run_rows}");
+        }
+        let reversed: Vec<_> = rows().into_iter().rev().collect();
+        assert_eq!(sort(reversed, 64).0, expected, "nor on the order of the input");
+    }
+
+    #[test]
+    fn no_rows_and_no_times() {
+        assert_eq!(sort(Vec::new(), 5).0, Vec::new());
+        let mut without = rows();
+        without.iter_mut().for_each(|row| row.arrival_time = None);
+        let (sorted, _) = sort(without, 10);
+        assert!(sorted.is_sorted_by_key(|row| (row.source_file_id, row.source_line)));
+    }
+}

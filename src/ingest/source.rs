@@ -315,3 +315,117 @@ impl BufRead for Disk {
         self.at += convert::count(amount);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
+
+    fn gz(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zst(text: &[u8]) -> Vec<u8> {
+        zstd::stream::encode_all(text, 1).unwrap()
+    }
+
+    /// Reads a file with these bytes whole; the folder's name is cut from messages.
+    fn read(bytes: &[u8]) -> Result<(Vec<u8>, u64), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, bytes).unwrap();
+        read_path(&path).map_err(|error| {
+            error.to_string().replace(&format!("{}/", folder.path().display()), "")
+        })
+    }
+
+    fn read_path(path: &Path) -> Result<(Vec<u8>, u64), IngestError> {
+        let mut source = Source::open(path, &|_| {})?;
+        let (mut all, mut block) = (Vec::new(), vec![0; 1_000]);
+        loop {
+            let read = source.read_block(&mut block)?;
+            if read == 0 {
+                return Ok((all, source.lines()));
+            }
+            all.extend_from_slice(&block[..read]);
+        }
+    }
+
+    #[test]
+    fn text_comes_through_plain_and_packed_without_its_mark() {
+        let text = "{}\n".repeat(10_000);
+        let text = text.as_bytes();
+        let marked = [b"\xef\xbb\xbf", text].concat();
+        for bytes in [text.to_vec(), marked.clone(), gz(&marked), zst(&marked)] {
+            assert_eq!(read(&bytes).unwrap(), (text.to_vec(), 10_000));
+        }
+    }
+
+    #[test]
+    fn all_members_and_frames_are_read() {
+        let whole = (b"one\ntwo\nthree".to_vec(), 3);
+        assert_eq!(read(&[gz(b"one\n"), gz(b""), gz(b"two\nthree")].concat()).unwrap(), whole);
+        assert_eq!(read(&[zst(b"one\n"), zst(b"two\nthree")].concat()).unwrap(), whole);
+        assert_eq!(read(&[gz(b"one\n"), zst(b"two\nthree")].concat()).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_cut_stream_is_an_error_at_every_place() {
+        let text: Vec<u8> = (0..20_000_u32).flat_map(u32::to_le_bytes).map(|b| b | 1).collect();
+        for packed in [gz(&text), zst(&text)] {
+            for cut in [5, packed.len() / 2, packed.len() - 1] {
+                let error = read(&packed[..cut]).unwrap_err();
+                assert!(error.contains("is cut at byte"), "{cut}: {error}");
+            }
+        }
+        let packed = gz(b"a line\n");
+        let two = [packed.clone(), packed.clone()].concat();
+        let error = read(&two[..two.len() - 1]).unwrap_err();
+        insta::assert_snapshot!(error, @"log: the gzip stream is cut at byte 53, before its end mark");
+        assert_eq!(two.len() - 1, 53);
+    }
+
+    #[test]
+    fn leftover_and_damaged_bytes_are_errors() {
+        let packed = gz(b"a line\n");
+        assert_eq!(packed.len(), 27);
+        let error = read(&[packed.clone(), b"tail".to_vec()].concat()).unwrap_err();
+        insta::assert_snapshot!(error, @"log: leftover bytes at byte 27, expected the end or another compressed member");
+        let mut damaged = packed;
+        damaged[20] ^= 0xff;
+        let error = read(&damaged).unwrap_err();
+        assert!(error.starts_with("log: the gzip stream is damaged near byte"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_text_is_named() {
+        insta::assert_snapshot!(read(b"").unwrap_err(), @"log: expected records, found an empty file");
+        assert_eq!(read(b"\xef\xbb\xbf").unwrap_err(), read(b"").unwrap_err());
+        assert_eq!(read(&gz(b"")).unwrap_err(), read(b"").unwrap_err());
+        insta::assert_snapshot!(read(b"PAR1....").unwrap_err(), @"log: expected JSONL or CSV text, found a Parquet file");
+        insta::assert_snapshot!(read(b"a\0b").unwrap_err(), @"log: expected JSONL or CSV text, found binary data");
+        let folder = tempfile::tempdir().unwrap();
+        let error = read_path(folder.path()).unwrap_err();
+        assert!(matches!(error, IngestError::Directory { .. }));
+        let error = read_path(&folder.path().join("none")).unwrap_err();
+        assert!(matches!(error, IngestError::Unreadable { .. }));
+    }
+
+    #[test]
+    fn progress_adds_up_to_the_size_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let packed = [gz(b"one\n"), gz(b"two\n")].concat();
+        std::fs::write(&path, &packed).unwrap();
+        let seen = std::cell::Cell::new(0);
+        let progress = |bytes| seen.set(seen.get() + bytes);
+        let mut source = Source::open(&path, &progress).unwrap();
+        let mut block = [0; 64];
+        while source.read_block(&mut block).unwrap() > 0 {}
+        assert_eq!(seen.get(), convert::count(packed.len()));
+    }
+}
