@@ -4,6 +4,7 @@
 //! JSON go to stdout, everything else to stderr. Exit codes: 0 done; 1 error; 2 usage; 3 done, but
 //! a limit was not met; 4 refused (all failed, not comparable); 130 interrupted.
 
+mod child;
 mod environment;
 mod failure;
 mod fit;

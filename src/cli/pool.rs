@@ -99,6 +99,19 @@ pub(crate) struct PoolRequest {
     pub(crate) joins: u64,
 }
 
+impl PoolRequest {
+    /// The pool that is built when nothing is said: sentences in both languages.
+    pub(crate) fn usual() -> Self {
+        Self {
+            texts: Vec::new(),
+            languages: Vec::new(),
+            tokenizer: "o200k_base".to_owned(),
+            entries: None,
+            joins: DEFAULT_JOINS,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     match &args.action {
         Action::Build(args) => run_build(args, globals),

@@ -13,6 +13,7 @@ use crate::domain::outcome::RequestOutcome;
 use crate::domain::pool_index::PoolText;
 use crate::domain::schedule::{PromptPart, ScheduledRequest};
 use crate::domain::time::Nanos;
+use crate::replay;
 use crate::replay::api::{Api, BodyOptions, MaxTokensField};
 use crate::replay::{
     Limits, Load, Progress, ReplayConfig, ReplaySummary, ServerFacts, Stop, Target, preflight,
@@ -23,7 +24,6 @@ use crate::run::{RunError, digest::file_digest};
 use crate::table::TableError;
 use crate::table::outcome::OutcomeRecorder;
 use crate::table::{pool as pool_table, schedule::ScheduleReader};
-use crate::replay;
 use anyhow::Context;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub(crate) struct TargetArgs {
     pub(crate) url: Option<String>,
     /// Name of the model in the requests
     #[arg(long, value_name = "NAME")]
-    pub(crate) model: String,
+    pub(crate) model: Option<String>,
     /// API to speak: chat or completions
     ///
     /// `completions` sends the prompt as it is; `chat` sends it as one user message, to which the
@@ -141,16 +141,25 @@ pub(crate) struct Order<'a> {
     pub(crate) pool: &'a Path,
     /// Where and how to send.
     pub(crate) target: &'a TargetArgs,
-    /// The directory of run directories.
-    pub(crate) root: &'a Path,
     /// The run's name.
     pub(crate) name: &'a str,
+    /// Where the run directory is.
+    pub(crate) place: Place<'a>,
+}
+
+/// Where a run directory is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// A new one below this folder.
+    Below(&'a Path),
+    /// One that exists already.
+    Here(&'a RunDir),
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     let Args { plan, pool, target, output, name } = args;
-    let order = Order { plan, pool, target, root: output, name };
+    let order = Order { plan, pool, target, name, place: Place::Below(output) };
     let (dir, summary) = replay_plan(&order, globals)?;
     print::to_stdout(&format!("{}\n", dir.path().display()));
     Ok(exit_code(&summary))
@@ -167,7 +176,7 @@ pub(crate) fn exit_code(summary: &ReplaySummary) -> ExitCode {
     }
 }
 
-/// Replays a plan into a new run directory, and returns that directory and what was done.
+/// Replays a plan into a run directory, and returns that directory and what was done.
 ///
 /// The run directory is complete and readable also after Ctrl-C.
 pub(crate) fn replay_plan(
@@ -179,14 +188,17 @@ pub(crate) fn replay_plan(
     let texts = texts(order, &plan)?;
     let facts = preflight(&config).map_err(replay_failed)?;
     note_server(&facts, &config, globals);
-    let dir = RunDir::create(order.root, order.name, manifest::now()).map_err(run_failed)?;
+    let dir = match order.place {
+        Place::Below(root) => RunDir::create(root, order.name, manifest::now()),
+        Place::Here(dir) => Ok(dir.clone()),
+    }
+    .map_err(run_failed)?;
     keep_plan(order.plan, &dir)?;
     let mut manifest = begin(order, &plan, &config, &facts)?;
     manifest.write(&dir).map_err(run_failed)?;
 
-    let prompt = |request: &ScheduledRequest| {
-        compose(&texts, &request.prompt_parts).map_err(Into::into)
-    };
+    let prompt =
+        |request: &ScheduledRequest| compose(&texts, &request.prompt_parts).map_err(Into::into);
     let bar = print::progress(globals, plan.rows(), "replay");
     let rows = plan.map(|batch| batch.map_err(Into::into));
     let done = send(Load { rows, prompt }, &config, &dir, &bar);
@@ -307,7 +319,11 @@ pub(crate) fn config(args: &TargetArgs, globals: &Globals) -> anyhow::Result<Rep
     };
     let target =
         Target::new(&url, args.api, key.as_deref(), &args.headers).map_err(replay_failed)?;
-    let mut body = BodyOptions::new(&args.model)
+    let model = args.model.as_deref().ok_or_else(|| {
+        let hint = "give `--model NAME`, the name that the server expects in requests".to_owned();
+        Failed::usage("no `--model` is given", Some(hint))
+    })?;
+    let mut body = BodyOptions::new(model)
         .with_ignore_eos(args.ignore_eos)
         .with_max_tokens_field(args.max_tokens_field);
     if let Some(extra) = &args.extra_body {
@@ -333,10 +349,7 @@ fn from_environment(name: &str, what: &str, globals: &Globals) -> Option<String>
 }
 
 /// Reads the pool's texts, if it is the pool of the plan.
-fn texts(
-    order: &Order<'_>,
-    plan: &ScheduleReader,
-) -> anyhow::Result<Vec<PoolText>> {
+fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Vec<PoolText>> {
     let found = pool_table::read_manifest(order.pool).map_err(table_failed)?.pool_digest;
     let expected = &plan.metadata().pool_digest;
     if &found != expected {
@@ -357,9 +370,11 @@ fn compose(texts: &[PoolText], parts: &[PromptPart]) -> Result<String, String> {
         let cut = text.entry.cut_tokens.binary_search(cut_tokens);
         let bytes = cut.ok().and_then(|cut| usize::try_from(*text.cut_bytes.get(cut)?).ok());
         let piece = bytes.and_then(|bytes| text.text.get(..bytes));
-        prompt.push_str(piece.ok_or_else(|| {
-            format!("entry `{entry_id}` cannot be cut at `{cut_tokens}` tokens")
-        })?);
+        prompt.push_str(
+            piece.ok_or_else(|| {
+                format!("entry `{entry_id}` cannot be cut at `{cut_tokens}` tokens")
+            })?,
+        );
     }
     Ok(prompt)
 }
@@ -367,6 +382,9 @@ fn compose(texts: &[PoolText], parts: &[PromptPart]) -> Result<String, String> {
 /// Keeps the plan in the run directory: a hard link where possible, else a copy.
 fn keep_plan(plan: &Path, dir: &RunDir) -> anyhow::Result<()> {
     let kept = dir.plan();
+    if plan == kept {
+        return Ok(());
+    }
     if std::fs::hard_link(plan, &kept).is_err() {
         std::fs::copy(plan, &kept)
             .with_context(|| format!("{}: the plan cannot be copied here", kept.display()))?;
@@ -422,8 +440,9 @@ fn settings(args: &TargetArgs) -> BTreeMap<String, String> {
     if !names.is_empty() {
         settings.insert("headers", names.join(", "));
     }
-    if let Some(extra) = &args.extra_body {
-        settings.insert("extra_body", extra.clone());
+    if args.extra_body.is_some() {
+        // Its values may be secret or text.
+        settings.insert("extra_body", "given".to_owned());
     }
     settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -7,6 +7,7 @@ use super::child::MockChild;
 use super::failure::{self, Failed};
 use super::globals::Globals;
 use super::ingest::{self, Reading};
+use super::replay::{Order, Place};
 use super::units::{grouped, parse_edge, parse_tokens};
 use super::{fit, plan, pool, print, replay, report};
 use crate::domain::convert;
@@ -16,10 +17,12 @@ use crate::fit::FitOptions;
 use crate::plan::options::{CommonOptions, Edge, RecordedOptions};
 use crate::plan::pace::{self, Pace, PaceLimits};
 use crate::plan::speed::Speed;
+use crate::replay::ReplaySummary;
+use crate::run::RunError;
 use crate::run::dir::RunDir;
 use crate::run::manifest;
 use crate::table::TableError;
-use crate::table::query::{HourCount, hourly_counts};
+use crate::table::query::hourly_counts;
 use crate::table::schedule::ScheduleReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,12 +101,8 @@ struct Window {
 
 /// Runs the chain.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
-    let name = args.logs.first().and_then(|log| log.file_stem()).unwrap_or_default();
-    let dir =
-        RunDir::create(&args.output, &name.to_string_lossy(), manifest::now()).map_err(|e| {
-            let hint = e.hint();
-            Failed::new(e, hint)
-        })?;
+    let name = name_of(args);
+    let dir = RunDir::create(&args.output, &name, manifest::now()).map_err(run_failed)?;
     let (trace, model) = (dir.path().join("trace.parquet"), dir.path().join("model.json"));
 
     heading("ingest");
@@ -115,7 +114,7 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
 
     heading("fit");
     let fitted = fit::fit_trace(&trace, FitOptions::default(), globals)?;
-    crate::table::model::write(&model, &fitted, false).map_err(of_table)?;
+    crate::table::model::write(&model, &fitted, false).map_err(table_failed)?;
     print::to_stdout(&crate::fit::describe(&fitted));
 
     heading("plan");
@@ -124,27 +123,26 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     print::to_stdout(&plan::table(&planned));
 
     heading("replay");
-    let mock = match args.target.url(globals) {
-        Some(_) => None,
-        None => Some(MockChild::start(MOCK_TTFT, MOCK_TPOT)?),
-    };
-    let target = args.target.resolve(mock.as_ref().map(MockChild::url), globals)?;
-    let replayed = replay::replay_into(&dir, &pool, &target, globals)?;
-    drop(mock);
+    let summary = replay_demonstration(args, &pool, &dir, globals)?;
 
     heading("report");
     let report = report::report_run(dir.path(), globals)?;
     print::to_stdout(&crate::report::text::render(&report));
     print::to_stdout(&format!("\nreport: {}\n", dir.report("md").display()));
-    Ok(if replayed.interrupted {
-        ExitCode::from(failure::INTERRUPTED)
-    } else {
-        report::exit_code(&report)
-    })
+    if summary.interrupted {
+        return Ok(replay::exit_code(&summary));
+    }
+    Ok(report::exit_code(&report))
 }
 
 fn heading(step: &str) {
-    print::to_stdout(&format!("\n== {step} ==\n"));
+    print::to_stdout(&format!("\n== {step}\n\n"));
+}
+
+/// Returns the first log's name up to its first dot.
+fn name_of(args: &Args) -> String {
+    let name = args.logs.first().and_then(|log| log.file_name()).unwrap_or_default();
+    name.to_string_lossy().split('.').next().unwrap_or_default().to_owned()
 }
 
 /// Returns the pool to take prompts from; builds one in the run directory when there is none.
@@ -157,12 +155,12 @@ fn find_pool(args: &Args, dir: &RunDir, globals: &Globals) -> anyhow::Result<Pat
         return Ok(usual.to_owned());
     }
     let built = dir.path().join("pool");
-    print::note(globals, &format!("no {DEFAULT_POOL} here: building a pool"));
+    print::note(globals, &format!("no {DEFAULT_POOL} here: building a pool (or name one: --pool)"));
     pool::build_pool(&pool::PoolRequest::usual(), &built, globals)?;
     Ok(built)
 }
 
-/// Plans the window that was asked for, or a typical hour at a pace that one machine can carry.
+/// Plans the window that was asked for, or a typical hour, at a pace that one machine can carry.
 fn plan_demonstration(
     args: &Args,
     trace: &Path,
@@ -170,47 +168,131 @@ fn plan_demonstration(
     dir: &RunDir,
     globals: &Globals,
 ) -> anyhow::Result<plan::Planned> {
-    let window = &args.window;
-    let mut options = RecordedOptions {
-        from: window.from,
-        to: window.to,
-        speed: window.speed.unwrap_or(Speed::ONE),
-        common: CommonOptions {
-            max_input_tokens: window.max_input_tokens,
-            max_output_tokens: window.max_output_tokens.or_else(|| demo_max_output(args, globals)),
-            num_requests: window.num_requests,
-            ..CommonOptions::default()
-        },
-        ..RecordedOptions::default()
-    };
-    if window.from.is_none() && window.to.is_none() {
-        let hours = hourly_counts(trace).map_err(of_table)?;
-        if let Some(hour) = typical_hour(&hours) {
-            options.from = Some(Edge::At(WallTime(hour.start_us)));
-            options.to = Some(Edge::At(WallTime(hour.start_us.saturating_add(HOUR_US))));
-            let start = WallTime(hour.start_us);
-            let requests = grouped(hour.requests);
-            let line = format!(
-                "hour: the one from {start}, {requests} requests: the median request falls into it"
-            );
-            print::to_stdout(&format!("{line} (--from, --to)\n"));
-        }
+    let mut options = args.window.options(args.target.url.is_none());
+    if options.from.is_none() && options.to.is_none() {
+        choose_hour(trace, &mut options)?;
     }
-    // A draft at the trace's own speed shows what can be carried.
+    // A draft at the trace's own speed shows how much can be carried how fast.
     let draft = dir.path().join("draft.parquet");
-    let mut draft_options = options.clone();
-    draft_options.speed = Speed::ONE;
-    draft_options.common.num_requests =
-        Some(window.num_requests.unwrap_or(DEMO.num_requests).min(DEMO_DRAFT_MAX));
-    plan::plan_recorded(trace, pool, &draft_options, &draft, globals)?;
+    let wanted = args.window.num_requests.unwrap_or(DEMO.num_requests);
+    let mut at_own_speed = options.clone();
+    at_own_speed.speed = Speed::ONE;
+    at_own_speed.common.num_requests = Some(wanted);
+    plan::plan_recorded(trace, pool, &at_own_speed, &draft, globals)?;
     let requests = read_plan(&draft)?;
     std::fs::remove_file(&draft)?;
-    let mut limits = DEMO;
-    limits.num_requests = window.num_requests.unwrap_or(DEMO.num_requests);
-    let pace = pace::choose(&requests, limits);
-    let speed = window.speed.map_or_else(|| speed_of(pace), Ok)?;
-    options.speed = speed;
-    options.common.num_requests = Some(window.num_requests.unwrap_or(pace.num_requests));
+
+    let limits = PaceLimits { num_requests: wanted, ..DEMO };
+    let mut pace = pace::choose(&requests, limits);
+    match (args.window.speed, args.window.num_requests) {
+        (None, None) => options.speed = speed_of(pace)?,
+        (None, Some(_)) => {
+            pace.num_requests = wanted;
+            options.speed = speed_of(pace)?;
+        }
+        (Some(_), _) => pace.num_requests = wanted,
+    }
+    options.common.num_requests = Some(pace.num_requests);
     print_pace(&options, &requests);
     plan::plan_recorded(trace, pool, &options, &dir.plan(), globals)
+}
+
+impl Window {
+    /// Returns the planner's options, before an hour and a pace are chosen.
+    fn options(&self, with_mock: bool) -> RecordedOptions {
+        let cut = with_mock.then_some(DEMO_MAX_OUTPUT_TOKENS);
+        RecordedOptions {
+            from: self.from,
+            to: self.to,
+            speed: self.speed.unwrap_or(Speed::ONE),
+            common: CommonOptions {
+                max_input_tokens: self.max_input_tokens,
+                max_output_tokens: self.max_output_tokens.or(cut),
+                ..CommonOptions::default()
+            },
+            ..RecordedOptions::default()
+        }
+    }
+}
+
+/// Puts the window on the hour in which the median request falls, and prints it.
+///
+/// A trace without times has no hours; the planner then refuses it by name.
+fn choose_hour(trace: &Path, options: &mut RecordedOptions) -> anyhow::Result<()> {
+    let hours = hourly_counts(trace).map_err(table_failed)?;
+    let counts: Vec<(i64, u64)> = hours.iter().map(|h| (h.start_us, h.requests)).collect();
+    let Some((start_us, requests)) = pace::typical_hour(&counts) else { return Ok(()) };
+    let start = WallTime(start_us);
+    options.from = Some(Edge::At(start));
+    options.to = Some(Edge::At(start.plus_micros(HOUR_US)));
+    print::to_stdout(&format!(
+        "hour:      from {start}, {} requests; the median request falls into it (--from, --to)\n",
+        grouped(requests)
+    ));
+    Ok(())
+}
+
+fn speed_of(pace: Pace) -> anyhow::Result<Speed> {
+    pace.speed.to_string().parse().map_err(|error: String| anyhow::anyhow!(error))
+}
+
+/// Prints the speed, the number of requests and the chunk rate that follows from them.
+fn print_pace(options: &RecordedOptions, requests: &[ScheduledRequest]) {
+    let cap = options.common.num_requests.unwrap_or(u64::MAX);
+    let selected = requests.iter().take(convert::index(cap).unwrap_or(usize::MAX));
+    let selected: Vec<ScheduledRequest> = selected.cloned().collect();
+    let speed = options.speed.as_f64();
+    let peak = pace::peak_chunks_per_s(&selected, speed, MOCK_TTFT, MOCK_TPOT);
+    print::to_stdout(&format!(
+        "speed:     {speed} times the trace's own (--speed)\n\
+         requests:  the first {} of the window at most (--num-requests)\n\
+         chunks:    at most {}/s at {} ms a token\n",
+        grouped(cap),
+        grouped(peak),
+        MOCK_TPOT.as_millis_f64(),
+    ));
+}
+
+fn read_plan(path: &Path) -> anyhow::Result<Vec<ScheduledRequest>> {
+    let mut requests = Vec::new();
+    for batch in ScheduleReader::open(path).map_err(table_failed)? {
+        requests.extend(batch.map_err(table_failed)?);
+    }
+    Ok(requests)
+}
+
+/// Replays the plan against the endpoint that was named, or against a mock that ends with it.
+fn replay_demonstration(
+    args: &Args,
+    pool: &Path,
+    dir: &RunDir,
+    globals: &Globals,
+) -> anyhow::Result<ReplaySummary> {
+    let mut target = args.target.clone();
+    let mock = if target.url.is_none() {
+        let mock = MockChild::start(MOCK_TTFT, MOCK_TPOT)?;
+        target.url = Some(mock.url().to_owned());
+        target.model.get_or_insert_with(|| "mock".to_owned());
+        target.ignore_eos = true;
+        Some(mock)
+    } else {
+        None
+    };
+    let plan = dir.plan();
+    let name = name_of(args);
+    let place = Place::Here(dir);
+    let order = Order { plan: &plan, pool, target: &target, name: &name, place };
+    let (_, summary) = replay::replay_plan(&order, globals)?;
+    drop(mock);
+    Ok(summary)
+}
+
+fn table_failed(error: TableError) -> Failed {
+    let hint = error.hint();
+    Failed::new(error, hint)
+}
+
+fn run_failed(error: RunError) -> Failed {
+    let hint = error.hint();
+    Failed::new(error, hint)
 }

@@ -67,19 +67,19 @@ fn due(request: &ScheduledRequest) -> Option<Nanos> {
     }
 }
 
-/// Returns the start of the hour in which the median request falls, hours ordered by their number
-/// of requests: the hour that an average request sees.
+/// Returns the hour in which the median request falls, hours ordered by their number of requests:
+/// the hour that an average request sees.
 ///
 /// `hours` holds (start in microseconds, requests). Returns `None` when there is no request. Of
 /// equally busy hours the earlier counts as the quieter one.
-pub fn typical_hour(hours: &[(i64, u64)]) -> Option<i64> {
+pub fn typical_hour(hours: &[(i64, u64)]) -> Option<(i64, u64)> {
     let mut by_size: Vec<(u64, i64)> = hours.iter().map(|&(start, n)| (n, start)).collect();
     by_size.sort_unstable();
     let total: u64 = by_size.iter().map(|&(n, _)| n).sum();
     let mut seen = 0;
     by_size.into_iter().find_map(|(n, start)| {
         seen += n;
-        (n > 0 && 2 * seen >= total).then_some(start)
+        (n > 0 && 2 * seen >= total).then_some((start, n))
     })
 }
 
@@ -160,11 +160,11 @@ mod tests {
     fn the_typical_hour_is_weighted_by_requests() {
         assert_eq!(typical_hour(&[]), None);
         assert_eq!(typical_hour(&[(0, 0)]), None);
-        assert_eq!(typical_hour(&[(7, 5)]), Some(7));
+        assert_eq!(typical_hour(&[(7, 5)]), Some((7, 5)));
         // 100 quiet hours of 1 request, three busy ones: the median request is in a busy hour.
         let mut hours: Vec<(i64, u64)> = (0..100).map(|h| (h, 1)).collect();
         hours.extend([(200, 60), (201, 80), (202, 100)]);
-        assert_eq!(typical_hour(&hours), Some(201));
+        assert_eq!(typical_hour(&hours), Some((201, 80)));
     }
 
     #[test]
@@ -199,12 +199,12 @@ mod tests {
         // An hour of one request every 10 s: 100 of them take 990 s, played 100 times as fast.
         let calm: Vec<_> = (0..360).map(|i| at(i, i * 10_000, 50)).collect();
         let pace = choose(&calm, limits);
-        assert_eq!((pace.num_requests, pace.speed), (100, 100.0));
+        assert_eq!((pace.num_requests, pace.speed.to_string().as_str()), (100, "100"));
         assert!(pace.peak_chunks_per_s <= 1_000);
         // A burst of 64 at once would send 6,400 chunks a second: fewer are selected.
         let burst: Vec<_> = (0..64).map(|i| at(i, 0, 500)).collect();
         let pace = choose(&burst, limits);
-        assert_eq!((pace.num_requests, pace.speed), (8, 1.0));
+        assert_eq!((pace.num_requests, pace.speed.to_string().as_str()), (8, "1"));
         assert_eq!(choose(&[], limits).num_requests, 1);
     }
 }
