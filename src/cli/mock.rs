@@ -3,11 +3,15 @@
 use super::failure::Failed;
 use super::globals::Globals;
 use super::print;
+use super::units::parse_duration;
+use crate::domain::count::CountTokens;
 use crate::domain::time::Nanos;
 use crate::mock::{self, Fault, MockConfig, MockError};
+use crate::pool::Tokenizer;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,14 +57,24 @@ pub(crate) struct Args {
     /// Name of the model that `/v1/models` lists
     #[arg(long, value_name = "NAME", default_value = "mock")]
     model: String,
+    /// Tokenizer that counts prompts for `usage`; `none` leaves their count null
+    ///
+    /// The contents of all messages are counted, without a chat template.
+    #[arg(long, value_name = "NAME", default_value = "o200k_base")]
+    tokenizer: String,
     /// Stop when standard input ends, as it does when the parent process dies
     #[arg(long)]
     until_stdin_closes: bool,
 }
 
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
-    // Without a tokenizer at hand, `usage.prompt_tokens` is null.
-    let counter = None;
+    let counter: Option<Arc<dyn CountTokens>> = match args.tokenizer.as_str() {
+        "none" => None,
+        name => Some(Arc::new(Tokenizer::named(name).map_err(|error| {
+            let hint = error.hint();
+            Failed::new(error, hint)
+        })?)),
+    };
     let announce = |bound| print::to_stdout(&format!("listening on http://{bound}\n"));
     mock::serve(config(args, globals), counter, announce).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
@@ -93,22 +107,6 @@ fn parse_fault(text: &str) -> Result<Fault, MockError> {
     text.parse()
 }
 
-/// Reads a span such as `200ms`, `1.5s`, `20us` or `0`.
-fn parse_duration(text: &str) -> Result<Nanos, String> {
-    let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_ends);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "" if number == "0" => 0.0,
-        _ => return Err("expected a number and a unit: `us`, `ms`, `s` or `m`".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "expected a number before the unit".to_owned())?;
-    Ok(Nanos::from_secs_f64(number * seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,22 +126,23 @@ mod tests {
     }
 
     #[test]
-    fn durations_need_a_unit() {
-        assert_eq!(parse_duration("200ms"), Ok(Nanos::from_millis(200)));
-        assert_eq!(parse_duration("1.5s"), Ok(Nanos::from_millis(1_500)));
-        assert_eq!(parse_duration("20us"), Ok(Nanos::from_micros(20)));
-        assert_eq!(parse_duration("0"), Ok(Nanos::ZERO));
-        for bad in ["", "5", "ms", "-1s", "1h30", "1.2.3s", "1 s"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn the_role_chunk_follows_a_short_ttft() {
         assert_eq!(parse(&[]).unwrap().role_delay, Nanos::from_millis(5));
         assert_eq!(parse(&["--ttft", "1ms"]).unwrap().role_delay, Nanos::from_millis(1));
         let stated = parse(&["--ttft", "1ms", "--role-delay", "2ms"]).unwrap();
         assert!(stated.validate().is_err(), "what was typed is not changed silently");
+    }
+
+    #[test]
+    fn every_piece_of_an_answer_is_one_token() {
+        // A client that counts for itself must come to the number the mock states.
+        for name in Tokenizer::names() {
+            let tokenizer = Tokenizer::named(name).unwrap();
+            for tokens in [1, 2, 7, 8, 15, 100] {
+                let text = mock::answer_text(tokens);
+                assert_eq!(tokenizer.count_tokens(&text), tokens, "{name}: {text}");
+            }
+        }
     }
 
     #[test]

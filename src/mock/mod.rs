@@ -107,6 +107,11 @@ impl MockConfig {
     }
 }
 
+/// Returns the text of an answer of `tokens` tokens; empty for none.
+pub fn answer_text(tokens: u32) -> String {
+    words::text(tokens)
+}
+
 /// Serves until Ctrl-C, SIGTERM or (if asked for) the end of standard input.
 ///
 /// Blocks the calling thread, on which everything runs. `counter` counts the prompts for `usage`;
@@ -125,6 +130,10 @@ pub fn serve(
         .enable_io()
         .build()
         .map_err(|source| MockError::System { what: "start the event loop", source })?;
+    if let Some(counter) = &counter {
+        // A tokenizer may load its vocabulary at first use; that is no part of any answer.
+        counter.count_tokens("ready");
+    }
     let stdin = config.until_stdin_closes;
     let (done, sink) = runtime.block_on(async {
         let mock = match http::Mock::new(config, counter) {
