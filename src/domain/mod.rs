@@ -12,6 +12,7 @@ pub mod outcome;
 pub mod percentiles;
 pub mod pool_index;
 pub mod position;
+pub mod proportion;
 pub mod record;
 pub mod scenario;
 pub mod schedule;
