@@ -1,12 +1,251 @@
-//! `tracewright ingest`.
+//! `tracewright ingest`: gateway logs in, one trace out.
+//!
+//! Opens the salt and the outputs, runs the stage, prints the quality table to stdout and the
+//! summary to stderr. The trace appears under its name only when it is complete.
 
+use super::environment;
+use super::failure::{self, Failed};
 use super::globals::Globals;
+use super::print;
+use crate::domain::trace::IngestCounts;
+use crate::ingest::format::generic::parse_map;
+use crate::ingest::privacy::{self, Hasher, SaltPlace};
+use crate::ingest::stamp::Unit;
+use crate::ingest::{
+    Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Zone, sort,
+};
+use crate::table::trace::TraceWriter;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Placeholder
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+/// Reject reasons printed.
+const SHOWN_REASONS: usize = 5;
 
-pub(crate) fn run(_args: &Args, _globals: &Globals) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+/// Read gateway logs into a trace
+///
+/// Tells the format by its keys, sorts by arrival, hashes identifiers, and prints a quality table.
+/// Records that cannot be read go to `<trace>.rejects.jsonl` with file, line and reason. Prompts,
+/// answers, keys, users and addresses are never written.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  tracewright ingest spendlogs.jsonl.gz -o trace.parquet
+  tracewright ingest mooncake.jsonl --time-unit ms -o trace.parquet
+  tracewright ingest log.csv --map arrival=ts --map input_tokens=in --map output_tokens=out -o trace.parquet")]
+pub(crate) struct Args {
+    /// Logs of one trace: JSONL or CSV, plain, gzip or zstd
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Where the trace goes
+    #[arg(short, long, value_name = "FILE", default_value = "trace.parquet")]
+    output: PathBuf,
+}
+
+/// How logs are read; also taken by `run`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Reading {
+    /// Format of the logs [default: told by their keys]
+    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    format: Option<Format>,
+    /// Column of the log that holds a field; makes the format `generic`
+    ///
+    /// FIELD is a column of the trace or its short name (arrival, input_tokens, output_tokens,
+    /// session, model, status, duration, ...); COLUMN of JSONL may be a dotted path.
+    #[arg(long, value_name = "FIELD=COLUMN")]
+    map: Vec<String>,
+    /// Zone of times that carry none [default: UTC, and printed]
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// Unit of bare numbers as times: s, ms, us or ns; `COLUMN=ms` for one column
+    #[arg(long, value_name = "UNIT")]
+    time_unit: Vec<String>,
+    /// Largest share of rejected records for exit code 0
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    max_reject_share: f64,
+    /// Secret behind the hashes [default: one made in your configuration]
+    ///
+    /// Traces of one salt can be joined by their hashes. Equal logs and salt give equal bytes.
+    #[arg(long, value_name = "FILE")]
+    salt_file: Option<PathBuf>,
+}
+
+fn parse_format(word: &str) -> Result<Format, String> {
+    Format::parse(word).ok_or_else(|| format!("expected one of {}", Format::names().join(", ")))
+}
+
+pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
+    let done = ingest_to(&args.logs, &args.reading, &args.output, globals)?;
+    print::to_stdout(&done.table);
+    if done.too_many_rejects {
+        return Ok(ExitCode::from(failure::ERROR));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What an ingest did.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    /// Where every record went.
+    pub(crate) counts: IngestCounts,
+    /// The quality table, for stdout.
+    pub(crate) table: String,
+    /// Whether more records were rejected than the user allows; the trace is written all the same.
+    pub(crate) too_many_rejects: bool,
+}
+
+/// Reads logs into the trace `out` and prints the summary to stderr.
+///
+/// # Errors
+///
+/// If an option makes no sense, an input cannot be read, or an output cannot be written.
+pub(crate) fn ingest_to(
+    logs: &[PathBuf],
+    reading: &Reading,
+    out: &Path,
+    globals: &Globals,
+) -> anyhow::Result<Done> {
+    let share = reading.max_reject_share;
+    if !(0.0..=1.0).contains(&share) {
+        let message = format!("--max-reject-share: expected a share from 0 to 1, found {share}");
+        return Err(Failed::usage(message, None).into());
+    }
+    let options = options(reading, out, globals)?;
+    let total = logs.iter().filter_map(|log| log.metadata().ok()).map(|meta| meta.len()).sum();
+    let bar = print::progress(globals, total, "bytes read");
+    let mut trace =
+        TraceWriter::create(out, globals.force).map_err(|error| failed(error.into()))?;
+    let mut rejects = Rejects::create(out, globals.force).map_err(failed)?;
+    let ingested =
+        crate::ingest::ingest(logs, &options, &mut rejects, &|bytes| bar.inc(bytes), &mut |rows| {
+            Ok(trace.write(rows)?)
+        });
+    bar.finish_and_clear();
+    let reasons = rejects.reasons();
+    let ingested = ingested.map_err(|error| {
+        // What was refused explains why nothing is left.
+        print_reasons(globals, &reasons);
+        failed(error)
+    })?;
+    trace.finish(&ingested.metadata).map_err(|error| failed(error.into()))?;
+    let rejects_file = rejects.commit().map_err(failed)?;
+    print_summary(globals, &ingested, logs.len());
+    print_reasons(globals, &reasons);
+    if let Some(path) = rejects_file {
+        print::note(globals, &format!("rejects: {}", path.display()));
+    }
+    print::note(globals, &format!("trace: {}", out.display()));
+    let found = ingested.reject_share();
+    let too_many_rejects = found > share;
+    if too_many_rejects {
+        print::line_to_stderr(&too_many(&ingested.metadata.counts, found, share));
+    }
+    Ok(Done {
+        counts: ingested.metadata.counts.clone(),
+        table: ingested.quality.render(&ingested.metadata),
+        too_many_rejects,
+    })
+}
+
+fn failed(error: IngestError) -> Failed {
+    let hint = error.hint();
+    Failed::new(error, hint)
+}
+
+fn options(reading: &Reading, out: &Path, globals: &Globals) -> Result<Options, Failed> {
+    let mut map = Vec::new();
+    for text in &reading.map {
+        map.push(parse_map(text).map_err(failed)?);
+    }
+    let mut units = Vec::new();
+    for text in &reading.time_unit {
+        units.push(parse_unit(text).map_err(failed)?);
+    }
+    let zone = match &reading.tz {
+        Some(name) => Zone::named(name).map_err(failed)?,
+        None => Zone::utc(),
+    };
+    let hints = Hints { format: reading.format, map, zone, units };
+    let hasher = hasher(reading.salt_file.as_deref(), globals)?;
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let spill_folder = folder.unwrap_or(Path::new(".")).to_owned();
+    Ok(Options { hints, hasher, spill_folder, run_rows: sort::RUN_ROWS })
+}
+
+/// Parses `ms` or `COLUMN=ms`.
+fn parse_unit(text: &str) -> Result<(Option<String>, Unit), IngestError> {
+    let (column, unit) = match text.rsplit_once('=') {
+        Some((column, unit)) => (Some(column.to_owned()), unit),
+        None => (None, text),
+    };
+    let unit = Unit::parse(unit).ok_or_else(|| IngestError::BadUnit { found: text.to_owned() })?;
+    Ok((column, unit))
+}
+
+fn hasher(salt_file: Option<&Path>, globals: &Globals) -> Result<Hasher, Failed> {
+    let place = match salt_file {
+        Some(path) => SaltPlace::File(path.to_owned()),
+        None => SaltPlace::Home(salt_home().map_err(failed)?),
+    };
+    let (hasher, is_new) = privacy::load(&place).map_err(failed)?;
+    let (SaltPlace::File(path) | SaltPlace::Home(path)) = &place;
+    let state = if is_new { "made" } else { "read" };
+    print::note(globals, &format!("salt: {} ({state}, id {})", path.display(), hasher.salt_id()));
+    Ok(hasher)
+}
+
+/// Returns the salt's place in the user's configuration.
+fn salt_home() -> Result<PathBuf, IngestError> {
+    let config = environment::variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let home = || environment::variable("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let config = config.filter(|path| path.is_absolute()).or_else(home);
+    Ok(config.ok_or(IngestError::NoSaltHome)?.join("tracewright").join("salt"))
+}
+
+fn print_summary(globals: &Globals, ingested: &Ingested, files: usize) {
+    let counts = &ingested.metadata.counts;
+    print::note(globals, &summary(counts, files));
+    for decision in &ingested.metadata.decisions {
+        let line = format!("decided: {}: {} ({})", decision.what, decision.value, decision.why);
+        print::note(globals, &line);
+    }
+}
+
+/// Returns where every record went, in one line.
+fn summary(counts: &IngestCounts, files: usize) -> String {
+    let dropped: u64 = counts.dropped.values().sum();
+    let reasons: Vec<String> =
+        counts.dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    let reasons =
+        if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    format!(
+        "read {} records on {} lines of {files} {}: kept {}, merged {}, dropped {dropped}{reasons}, rejected {}",
+        counts.read,
+        counts.lines,
+        if files == 1 { "file" } else { "files" },
+        counts.kept,
+        counts.merged,
+        counts.rejected
+    )
+}
+
+fn print_reasons(globals: &Globals, reasons: &[RejectReason]) {
+    for reason in reasons.iter().take(SHOWN_REASONS) {
+        let line = format!("rejected: {} {}, first at {}", reason.what, reason.count, reason.first);
+        print::note(globals, &line);
+    }
+    if reasons.len() > SHOWN_REASONS {
+        let more = reasons.len() - SHOWN_REASONS;
+        print::note(globals, &format!("rejected: {more} more reasons in the rejects file"));
+    }
+}
+
+fn too_many(counts: &IngestCounts, found: f64, allowed: f64) -> String {
+    format!(
+        "error: {} of {} records rejected ({:.2} %), more than --max-reject-share allows ({:.2} %); the trace is written\nhint: see the reasons in the rejects file",
+        counts.rejected,
+        counts.read,
+        100.0 * found,
+        100.0 * allowed
+    )
 }

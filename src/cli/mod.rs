@@ -16,6 +16,7 @@ mod print;
 mod replay;
 mod report;
 mod run;
+mod units;
 
 use clap::{Parser, Subcommand};
 use globals::Globals;

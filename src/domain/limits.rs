@@ -26,3 +26,23 @@ pub const WARN_SHARE: f64 = 0.5;
 pub const LONG_CONTEXT_TOKENS: u32 = 4_000;
 /// A percentile rests on at least this many samples above it, or a warning says so.
 pub const MIN_SAMPLES_ABOVE_PERCENTILE: f64 = 10.0;
+
+/// Largest share of a run's requests overdue by more than [`LATE_REQUEST`] at one time.
+pub const MAX_BACKLOG_SHARE: f64 = 0.005;
+/// Requests that a run needs before the backlog rule applies: below `1 / MAX_BACKLOG_SHARE` a
+/// single request would break it.
+pub const BACKLOG_MIN_REQUESTS: u64 = 200;
+/// Two-sided significance of a growing schedule delay: the standard normal's 99.95 % point.
+pub const TREND_Z: f64 = 3.29;
+/// A stream is *one burst* when one read brought more than this share of its text.
+pub const ONE_READ_SHARE: f64 = 0.9;
+/// Share of one-burst streams above which a warning is given.
+pub const WARN_ONE_READ_STREAMS: f64 = 0.01;
+/// Share of failed requests above which the notice about them becomes a warning.
+pub const WARN_FAILED_SHARE: f64 = 0.01;
+/// Share of the planned output tokens that may be missing before a warning is given.
+pub const WARN_OUTPUT_SHORTFALL: f64 = 0.01;
+/// Share of requests whose input differs at the server before a warning is given.
+pub const WARN_INPUT_MISMATCH: f64 = 0.01;
+/// The short and the long window in which the peak of sends is looked for.
+pub const PEAK_WINDOWS: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(1_000)];

@@ -6,7 +6,7 @@
 //! (coordinated omission: wrk2's rule); latency from the actual send is the service time.
 
 use super::convert;
-use super::outcome::Instants;
+use super::outcome::{Instants, RequestOutcome};
 use super::time::Nanos;
 use super::word::word_enum;
 
@@ -50,6 +50,21 @@ pub fn e2e(at: &Instants, anchor: Anchor) -> Option<Nanos> {
     span(at, anchor, at.closed)
 }
 
+/// Returns the end-to-end latency up to the last text: anchor to the last non-empty generated text.
+pub fn e2e_text(at: &Instants, anchor: Anchor) -> Option<Nanos> {
+    span(at, anchor, at.last_text)
+}
+
+/// Returns the time a new connection took, TLS included; `None` on a reused connection.
+pub fn connect_time(at: &Instants) -> Option<Nanos> {
+    at.tls_done.or(at.connected)?.since(at.connect_start?)
+}
+
+/// Returns the dispatcher's own delay: let go minus due. The connection's set-up is not in it.
+pub fn dispatch_delay(at: &Instants) -> Option<Nanos> {
+    at.dispatched?.since(at.scheduled?)
+}
+
 /// Returns the schedule delay: actual minus intended send.
 pub fn schedule_delay(at: &Instants) -> Option<Nanos> {
     at.sent?.since(at.scheduled?)
@@ -71,6 +86,65 @@ pub fn tpot(at: &Instants, output_tokens: Option<u32>) -> Option<Nanos> {
 pub fn mean_chunk_gap(chunks: &[Nanos]) -> Option<Nanos> {
     let (first, last) = (chunks.first()?, chunks.last()?);
     last.since(*first)?.0.checked_div(convert::count(chunks.len() - 1)).map(Nanos)
+}
+
+/// Returns the gaps between neighbouring chunks with text, one per gap; none below two chunks.
+///
+/// Chunks that came in one read share their instant, so their gap is zero: that is what the
+/// client saw.
+pub fn chunk_gaps(chunks: &[Nanos]) -> impl Iterator<Item = Nanos> {
+    chunks.iter().zip(chunks.iter().skip(1)).filter_map(|(earlier, later)| later.since(*earlier))
+}
+
+word_enum! {
+    /// The latencies of a report, in the order they are printed.
+    pub enum Latency {
+        /// [`ttft`] from the actual send.
+        TtftFromActual = "ttft_from_actual",
+        /// [`ttft`] from the intended send.
+        TtftFromIntended = "ttft_from_intended",
+        /// [`ttft_content`] from the actual send.
+        TtftContentFromActual = "ttft_content_from_actual",
+        /// [`ttft_content`] from the intended send.
+        TtftContentFromIntended = "ttft_content_from_intended",
+        /// [`tpot`].
+        Tpot = "tpot",
+        /// [`chunk_gaps`] of all requests together, one sample per gap.
+        ChunkGap = "chunk_gap",
+        /// [`mean_chunk_gap`], one sample per request.
+        MeanChunkGap = "mean_chunk_gap",
+        /// [`e2e`] from the actual send.
+        E2eFromActual = "e2e_from_actual",
+        /// [`e2e`] from the intended send.
+        E2eFromIntended = "e2e_from_intended",
+        /// [`e2e_text`] from the actual send.
+        E2eTextFromActual = "e2e_text_from_actual",
+        /// [`e2e_text`] from the intended send.
+        E2eTextFromIntended = "e2e_text_from_intended",
+    }
+}
+
+impl Latency {
+    /// Returns this latency's one sample of `outcome`, if it has one.
+    ///
+    /// Always `None` for [`Latency::ChunkGap`], of which a request has many: see [`chunk_gaps`].
+    /// Whether the request succeeded is not looked at.
+    pub fn of(self, outcome: &RequestOutcome) -> Option<Nanos> {
+        let at = &outcome.at;
+        match self {
+            Self::TtftFromActual => ttft(at, Anchor::Actual),
+            Self::TtftFromIntended => ttft(at, Anchor::Intended),
+            Self::TtftContentFromActual => ttft_content(at, Anchor::Actual),
+            Self::TtftContentFromIntended => ttft_content(at, Anchor::Intended),
+            Self::Tpot => tpot(at, outcome.output_tokens),
+            Self::ChunkGap => None,
+            Self::MeanChunkGap => mean_chunk_gap(&outcome.chunks),
+            Self::E2eFromActual => e2e(at, Anchor::Actual),
+            Self::E2eFromIntended => e2e(at, Anchor::Intended),
+            Self::E2eTextFromActual => e2e_text(at, Anchor::Actual),
+            Self::E2eTextFromIntended => e2e_text(at, Anchor::Intended),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +172,8 @@ mod tests {
         assert_eq!(e2e(&at, Anchor::Intended), Some(Nanos(700)));
         assert_eq!(e2e(&at, Anchor::Actual), Some(Nanos(670)));
         assert_eq!(schedule_delay(&at), Some(Nanos(30)));
+        assert_eq!(e2e_text(&at, Anchor::Intended), Some(Nanos(630)));
+        assert_eq!(e2e_text(&at, Anchor::Actual), Some(Nanos(600)));
     }
 
     #[test]
@@ -117,9 +193,30 @@ mod tests {
     }
 
     #[test]
-    fn chunk_gaps() {
+    fn mean_gap_of_chunks() {
         assert_eq!(mean_chunk_gap(&[]), None);
         assert_eq!(mean_chunk_gap(&[Nanos(5)]), None);
         assert_eq!(mean_chunk_gap(&[Nanos(5), Nanos(9), Nanos(25)]), Some(Nanos(10)));
+    }
+
+    #[test]
+    fn every_gap_is_a_sample_and_one_read_has_no_gap() {
+        let gaps: Vec<Nanos> = chunk_gaps(&[Nanos(5), Nanos(5), Nanos(9)]).collect();
+        assert_eq!(gaps, [Nanos(0), Nanos(4)]);
+        assert_eq!(chunk_gaps(&[Nanos(5)]).count(), 0);
+        assert_eq!(chunk_gaps(&[]).count(), 0);
+    }
+
+    #[test]
+    fn connect_time_ends_with_tls_where_there_is_tls() {
+        let plain = Instants {
+            connect_start: Some(Nanos(10)),
+            connected: Some(Nanos(14)),
+            ..Instants::default()
+        };
+        assert_eq!(connect_time(&plain), Some(Nanos(4)));
+        let tls = Instants { tls_done: Some(Nanos(30)), ..plain };
+        assert_eq!(connect_time(&tls), Some(Nanos(20)));
+        assert_eq!(connect_time(&Instants::default()), None);
     }
 }

@@ -19,5 +19,6 @@ pub mod schedule;
 pub mod seed;
 pub mod time;
 pub mod trace;
+pub mod trend;
 pub mod word;
 pub mod workload;

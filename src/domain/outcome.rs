@@ -4,6 +4,7 @@
 //! offsets from the start of the run on its monotonic clock.
 
 use super::scenario::Scenario;
+use super::schedule::{Release, ScheduledRequest};
 use super::time::Nanos;
 use super::word::word_enum;
 
@@ -121,6 +122,29 @@ pub struct Instants {
     pub closed: Option<Nanos>,
 }
 
+impl Instants {
+    /// Nothing has happened yet.
+    pub const NONE: Self = Self {
+        scheduled: None,
+        dispatched: None,
+        connect_start: None,
+        connected: None,
+        tls_done: None,
+        sent: None,
+        request_written: None,
+        first_byte: None,
+        headers: None,
+        first_event: None,
+        first_reasoning: None,
+        first_content: None,
+        first_tool: None,
+        first_text: None,
+        last_text: None,
+        done_marker: None,
+        closed: None,
+    };
+}
+
 /// One planned request and what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestOutcome {
@@ -175,8 +199,58 @@ pub struct RequestOutcome {
 pub const MAX_MESSAGE_BYTES: usize = 300;
 
 impl RequestOutcome {
+    /// Returns the row of a planned request of which nothing is measured yet.
+    pub const fn planned(request: &ScheduledRequest) -> Self {
+        let scheduled = match request.release {
+            Release::At(due) => Some(due),
+            Release::After { .. } | Release::WhenFree => None,
+        };
+        Self {
+            request_id: request.request_id,
+            scenario: request.scenario,
+            session_id: request.session_id,
+            turn_index: request.turn_index,
+            planned_input_tokens: request.input_tokens,
+            planned_max_tokens: request.max_tokens,
+            was_sent: false,
+            at: Instants { scheduled, ..Instants::NONE },
+            chunks: Vec::new(),
+            http_status_code: None,
+            failure: None,
+            failure_message: None,
+            input_tokens: None,
+            cached_input_tokens: None,
+            output_tokens: None,
+            reasoning_tokens: None,
+            usage_source: None,
+            finish_reason: None,
+            connection_reused: None,
+            text_bytes: 0,
+            largest_read_text_bytes: 0,
+            in_flight: None,
+        }
+    }
+
     /// Returns whether the answer was complete.
     pub const fn succeeded(&self) -> bool {
         self.was_sent && self.failure.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_its_word_and_group() {
+        let words: Vec<String> =
+            Failure::ALL.iter().map(|failure| format!("{failure} {}", failure.group())).collect();
+        insta::assert_snapshot!(words.join("\n"));
+        assert!(Failure::ALL.iter().all(|f| Failure::parse(f.as_str()) == Some(*f)));
+    }
+
+    #[test]
+    fn nothing_is_measured_at_first() {
+        assert_eq!(Instants::NONE, Instants::default());
     }
 }

@@ -106,18 +106,27 @@ word_enum! {
 }
 
 /// Counts of what planning did to the requests; part of the plan's metadata.
+///
+/// For a plan made from a trace every source row is in exactly one of `planned`,
+/// `without_arrival`, `outside_window`, `cache_hits`, `not_generation` and `not_selected`; see
+/// [`PlanCounts::add_up`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlanCounts {
-    /// Rows of the source.
+    /// Rows of the trace; 0 for a plan drawn from a model.
     pub source_rows: u64,
     /// Requests in the plan.
     pub planned: u64,
+    /// Source rows without an arrival time, in a trace where others have one.
+    pub without_arrival: u64,
     /// Source rows outside `--from`/`--to`.
     pub outside_window: u64,
     /// Source rows left out by a cap.
     pub not_selected: u64,
     /// Source rows left out since they were answered from the gateway's cache: no engine saw them.
     pub cache_hits: u64,
+    /// Source rows left out since they generate no text: embeddings and reranking.
+    pub not_generation: u64,
     /// Requests whose input length was unknown and was drawn from the fit or the trace.
     pub input_drawn: u64,
     /// Requests whose output length was unknown and was drawn from the fit or the trace.
@@ -128,10 +137,26 @@ pub struct PlanCounts {
     pub output_clipped: u64,
     /// Targets below the template's own cost.
     pub below_template_minimum: u64,
-    /// Prompts that repeat an earlier one.
+    /// Prompts that repeat an earlier one in full.
     pub repeats: u64,
+    /// Prompts that start with the first part (16 tokens or more) of an earlier one.
+    pub prefix_repeats: u64,
+    /// Requests whose input is above the long-context threshold.
+    pub long_context: u64,
     /// Recorded failures that are in the plan.
     pub recorded_failures: u64,
+}
+
+impl PlanCounts {
+    /// Returns whether every row of the trace is accounted for; meaningful for plans of a trace.
+    pub const fn add_up(&self) -> bool {
+        let left_out = self.without_arrival
+            + self.outside_window
+            + self.cache_hits
+            + self.not_generation
+            + self.not_selected;
+        self.source_rows == self.planned + left_out
+    }
 }
 
 /// Provenance of a plan; everything needed to make it again. Holds no wall-clock time.

@@ -1,1 +1,313 @@
-//! ingest.
+//! Gateway logs -> rows of a trace: read, told apart, decoded, sorted, put into sessions.
+//!
+//! One stream with bounded memory: records are decoded one by one, sorted through spilled runs
+//! ([`sort`]), attempts of one call are merged ([`attempts`]), sessions numbered ([`sessionize`]),
+//! and rows handed on in batches in order of arrival. Identifiers become keyed hashes on the way
+//! in ([`privacy`]); texts of prompts and answers are never kept. Every record read is kept,
+//! merged, dropped for a named reason, or rejected into a file ([`diagnostic`]).
+
+pub mod attempts;
+pub mod detect;
+pub mod diagnostic;
+pub mod error;
+pub mod format;
+pub mod lines;
+pub mod loose;
+pub mod pick;
+pub mod privacy;
+pub mod quality;
+pub mod rows;
+pub mod sample;
+pub mod sessionize;
+pub mod sort;
+pub mod source;
+pub mod stamp;
+
+pub use diagnostic::{RejectReason, Rejects};
+pub use error::IngestError;
+pub use format::{Format, Hints, Zone};
+pub use quality::Quality;
+
+use crate::domain::convert;
+use crate::domain::position::Position;
+use crate::domain::record::RequestRecord;
+use crate::domain::trace::{Decision, SourceFile, TraceMetadata};
+use attempts::Attempts;
+use format::{Adapter, At, Input, Origin, Outcome, Refusal, Shared};
+use lines::{Lines, MAX_LINE};
+use loose::FieldError;
+use privacy::{Column, Hasher};
+use rows::{Row, Rows};
+use sample::{Records, Sample};
+use sessionize::SessionCounts;
+use sort::{Sorted, Sorter};
+use source::{Progress, Source};
+use std::path::{Path, PathBuf};
+
+/// Rows handed on at once.
+const BATCH_ROWS: usize = 16_384;
+
+/// What an ingest needs to know beside its inputs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the user said about the inputs.
+    pub hints: Hints,
+    /// The salt behind the hashes.
+    pub hasher: Hasher,
+    /// Where sorted runs are spilled, in a folder of its own that is removed.
+    pub spill_folder: PathBuf,
+    /// Rows held in memory; [`sort::RUN_ROWS`] unless tested.
+    pub run_rows: usize,
+}
+
+/// What an ingest gave beside the rows.
+#[derive(Clone, Debug)]
+pub struct Ingested {
+    /// The trace's metadata.
+    pub metadata: TraceMetadata,
+    /// The quality table.
+    pub quality: Quality,
+}
+
+impl Ingested {
+    /// Returns the share of records that were rejected, 0 to 1.
+    pub fn reject_share(&self) -> f64 {
+        let counts = &self.metadata.counts;
+        convert::float(counts.rejected) / convert::float(counts.read.max(1))
+    }
+}
+
+/// Receives batches of rows in order of arrival.
+pub type Sink<'s> = &'s mut dyn FnMut(&[RequestRecord]) -> Result<(), IngestError>;
+
+/// Reads logs into one trace.
+///
+/// Rows go to `sink` in order of arrival, rejects to `rejects`.
+///
+/// # Errors
+///
+/// If an input cannot be read or its format is not clear, if times contradict each other, if no
+/// row is left, or if `sink` fails. What `sink` got before is then no trace.
+///
+/// # Panics
+///
+/// If a record was read and not counted, which is a bug.
+pub fn ingest(
+    inputs: &[PathBuf],
+    options: &Options,
+    rejects: &mut Rejects,
+    progress: Progress<'_>,
+    sink: Sink<'_>,
+) -> Result<Ingested, IngestError> {
+    if inputs.is_empty() {
+        return Err(IngestError::NoInput);
+    }
+    let mut reading = Reading {
+        options,
+        shared: Shared::new(options.hasher.clone(), options.hints.zone.clone()),
+        sorter: Sorter::new(&options.spill_folder, options.run_rows),
+        rejects,
+        metadata: TraceMetadata {
+            salt_id: options.hasher.salt_id().to_owned(),
+            ..TraceMetadata::default()
+        },
+        origin: None,
+    };
+    for path in inputs {
+        reading.read_file(path, progress)?;
+    }
+    let Reading { sorter, mut metadata, .. } = reading;
+    let sorted = sorter.finish();
+    let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
+    let (quality, merged) = write_rows(&sorted, keep_scenario, &mut metadata.decisions, sink)?;
+    metadata.counts.merged = merged;
+    metadata.counts.kept -= merged;
+    metadata.counts.rejected = rejects.total();
+    let counts = &metadata.counts;
+    assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
+    if counts.kept == 0 {
+        return Err(IngestError::NoRows {
+            read: counts.read,
+            dropped: counts.dropped.values().sum(),
+            rejected: counts.rejected,
+        });
+    }
+    Ok(Ingested { metadata, quality })
+}
+
+/// Merges attempts, numbers sessions, and hands the rows on.
+fn write_rows(
+    sorted: &Sorted,
+    keep_scenario: bool,
+    decisions: &mut Vec<Decision>,
+    sink: Sink<'_>,
+) -> Result<(Quality, u64), IngestError> {
+    let mut counts = SessionCounts::default();
+    for row in Attempts::new(sorted.rows()?) {
+        counts.observe(&row?);
+    }
+    let mut sessions = counts.finish(keep_scenario);
+    let mut quality = Quality::default();
+    let mut rows = Attempts::new(sorted.rows()?);
+    let mut batch = Vec::with_capacity(BATCH_ROWS);
+    while let Some(row) = rows.next().transpose()? {
+        let mut row = row;
+        sessions.place(&mut row);
+        quality.observe(&row);
+        batch.push(row);
+        if batch.len() == BATCH_ROWS {
+            sink(&batch)?;
+            batch.clear();
+        }
+    }
+    if !batch.is_empty() {
+        sink(&batch)?;
+    }
+    if sessions.sessions() + sessions.single_ids() > 0 {
+        decisions.push(Decision {
+            what: "sessions".to_owned(),
+            value: sessions.sessions().to_string(),
+            why: format!("ids on one row only are no sessions: {}", sessions.single_ids()),
+        });
+    }
+    Ok((quality, rows.merged()))
+}
+
+/// The state while files are read.
+struct Reading<'a> {
+    options: &'a Options,
+    shared: Shared,
+    sorter: Sorter,
+    rejects: &'a mut Rejects,
+    metadata: TraceMetadata,
+    origin: Option<Origin>,
+}
+
+impl Reading<'_> {
+    fn read_file(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), IngestError> {
+        let sample = Sample::read(path)?;
+        let hints = &self.options.hints;
+        let format = detect::detect(&sample, hints)?;
+        let (adapter, decisions) = format::make(format, &sample, hints)?;
+        self.check_origin(&sample, adapter.origin())?;
+        for decision in decisions {
+            if !self.metadata.decisions.contains(&decision) {
+                self.metadata.decisions.push(decision);
+            }
+        }
+        let file_id = u32::try_from(self.metadata.files.len());
+        let file_id = file_id.map_err(|_| IngestError::TooManyFiles)?;
+        let read_before = self.metadata.counts.read;
+        let lines = match &sample.records {
+            Records::Jsonl(_) => self.read_lines(path, file_id, &*adapter, progress)?,
+            Records::Csv(..) => self.read_rows(path, file_id, &*adapter, progress)?,
+        };
+        self.metadata.counts.lines += lines;
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let hash = self.shared.hasher.hash(Column::File, &name);
+        self.metadata.files.push(SourceFile {
+            name_hash: hash.map(Hasher::hex).unwrap_or_default(),
+            format: format.as_str().to_owned(),
+            records: self.metadata.counts.read - read_before,
+        });
+        Ok(())
+    }
+
+    fn check_origin(&mut self, sample: &Sample, found: Origin) -> Result<(), IngestError> {
+        match self.origin {
+            Some(expected) if expected != found => Err(IngestError::MixedOrigins {
+                file: sample.file.clone(),
+                found: found.as_str(),
+                expected: expected.as_str(),
+            }),
+            _ => {
+                self.origin = Some(found);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_lines(
+        &mut self,
+        path: &Path,
+        file_id: u32,
+        adapter: &dyn Adapter,
+        progress: Progress<'_>,
+    ) -> Result<u64, IngestError> {
+        let source = Source::open(path, progress)?;
+        let file = source.file().clone();
+        let mut lines = Lines::new(source);
+        while let Some(line) = lines.next_line()? {
+            self.metadata.counts.read += 1;
+            let at = At { file_id, line: line.number };
+            let decoded = match line.bytes.map(simdutf8::basic::from_utf8) {
+                Some(Ok(text)) if !text.trim_start().starts_with('{') => {
+                    Err(Refusal::Reject(FieldError::new("", "is not a JSON object")))
+                }
+                Some(Ok(text)) => adapter.decode(Input::Json(text), at, &mut self.shared),
+                Some(Err(_)) => Err(Refusal::Reject(FieldError::new("", "is not UTF-8"))),
+                None => Err(Refusal::Reject(FieldError::new(
+                    "",
+                    format!("is longer than {MAX_LINE} bytes"),
+                ))),
+            };
+            let position = || Position { file: file.clone(), line: at.line, byte: Some(line.byte) };
+            self.settle(decoded, position)?;
+        }
+        Ok(lines.source().lines())
+    }
+
+    fn read_rows(
+        &mut self,
+        path: &Path,
+        file_id: u32,
+        adapter: &dyn Adapter,
+        progress: Progress<'_>,
+    ) -> Result<u64, IngestError> {
+        let mut rows = Rows::open(path, progress)?;
+        let file: std::sync::Arc<str> = path.display().to_string().into();
+        let columns = rows.header().names().len();
+        while let Some(start) = rows.next_record()? {
+            self.metadata.counts.read += 1;
+            let record = rows.record();
+            let at = At { file_id, line: start.line };
+            let reject = |reason: String| Err(Refusal::Reject(FieldError::new("", reason)));
+            let decoded = match Row::new(record) {
+                _ if record.len() != columns => {
+                    reject(format!("has {} fields, the header has {columns}", record.len()))
+                }
+                None => reject("is not UTF-8".to_owned()),
+                Some(row) => adapter.decode(Input::Csv(row), at, &mut self.shared),
+            };
+            let position =
+                || Position { file: file.clone(), line: start.line, byte: Some(start.byte) };
+            self.settle(decoded, position)?;
+        }
+        Ok(rows.lines())
+    }
+
+    fn settle(
+        &mut self,
+        decoded: Result<Outcome, Refusal>,
+        position: impl Fn() -> Position,
+    ) -> Result<(), IngestError> {
+        match decoded {
+            Ok(Outcome::Keep(row)) => {
+                self.metadata.counts.kept += 1;
+                self.sorter.push(*row)
+            }
+            Ok(Outcome::Drop(reason)) => {
+                *self.metadata.counts.dropped.entry(reason.to_owned()).or_insert(0) += 1;
+                Ok(())
+            }
+            Err(Refusal::Reject(error)) => self.rejects.add(&position(), &error),
+            Err(Refusal::MixedUnits { column, expected }) => {
+                let Position { file, line, .. } = position();
+                Err(IngestError::MixedUnits { file, line, column, unit: expected })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -147,7 +147,8 @@ impl<R: Clone> RowWriter<R> {
     }
 
     fn flush(&mut self) -> Result<(), TableError> {
-        let batch = (self.encode)(self.file.path(), &self.pending, self.written)?;
+        let batch = (self.encode)(self.file.path(), &self.pending, self.written)
+            .map_err(|error| error.at_row(self.written))?;
         self.file.write(&batch)?;
         self.written += convert::count(self.pending.len());
         self.pending.clear();
@@ -170,6 +171,7 @@ fn properties(artifact: &Artifact) -> Result<WriterProperties, TableError> {
 pub(super) struct FileReader {
     path: PathBuf,
     rows: u64,
+    rows_read: u64,
     metadata: String,
     batches: ParquetRecordBatchReader,
 }
@@ -208,12 +210,7 @@ impl FileReader {
             .with_projection(mask)
             .build()
             .map_err(|source| TableError::columns(path, "read", source))?;
-        Ok(Self { path: path.to_owned(), rows, metadata, batches })
-    }
-
-    /// Returns the path of the file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { path: path.to_owned(), rows, rows_read: 0, metadata, batches })
     }
 
     /// Returns the rows of the file.
@@ -230,10 +227,18 @@ impl FileReader {
         })
     }
 
-    /// Returns the next batch.
-    pub(super) fn next_batch(&mut self) -> Option<Result<RecordBatch, TableError>> {
-        let batch = self.batches.next()?;
-        Some(batch.map_err(|source| TableError::columns(&self.path, "read", source)))
+    /// Returns the rows of the next batch, as `decode` reads them.
+    pub(super) fn next_rows<R>(
+        &mut self,
+        decode: impl FnOnce(&Path, &RecordBatch) -> Result<Vec<R>, TableError>,
+    ) -> Option<Result<Vec<R>, TableError>> {
+        let batch = match self.batches.next()? {
+            Ok(batch) => batch,
+            Err(source) => return Some(Err(TableError::columns(&self.path, "read", source))),
+        };
+        let first = self.rows_read;
+        self.rows_read += convert::count(batch.num_rows());
+        Some(decode(&self.path, &batch).map_err(|error| error.at_row(first)))
     }
 }
 

@@ -1,0 +1,334 @@
+//! What can stop an ingest, each in one line with where, what and a hint.
+//!
+//! A record that cannot be read is no error: it goes to the rejects file ([`super::diagnostic`]).
+//! Messages name files, columns and counts. They never quote a value of a record.
+
+use crate::table::TableError;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why an ingest stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IngestError {
+    /// No input was named.
+    #[error("no log named: expected at least one file, found none")]
+    NoInput,
+    /// The system refuses to open or read the file.
+    #[error("{file}: cannot be read")]
+    Unreadable {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A directory in place of a file.
+    #[error("{file}: expected a log file, found a directory")]
+    Directory {
+        /// The path, as the user named it.
+        file: Arc<str>,
+    },
+    /// No byte, or nothing but a byte-order mark.
+    #[error("{file}: expected records, found an empty file")]
+    Empty {
+        /// The file, as the user named it.
+        file: Arc<str>,
+    },
+    /// Neither text nor a known compression.
+    #[error("{file}: expected JSONL or CSV text, found {what}")]
+    Binary {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// The compressed stream ends early.
+    #[error("{file}: the {container} stream is cut at byte {byte}, before its end mark")]
+    Cut {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// `gzip` or `zstd`.
+        container: &'static str,
+        /// Bytes of the compressed file that could be read.
+        byte: u64,
+    },
+    /// The compressed stream is damaged.
+    #[error("{file}: the {container} stream is damaged near byte {byte}")]
+    Damaged {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// `gzip` or `zstd`.
+        container: &'static str,
+        /// Compressed bytes read when it was noticed.
+        byte: u64,
+    },
+    /// Bytes after the last member that are no further member.
+    #[error("{file}: leftover bytes at byte {byte}, expected the end or another compressed member")]
+    Garbage {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// Where they begin in the compressed file.
+        byte: u64,
+    },
+    /// One CSV record longer than the limit.
+    #[error("{file}:{line}: a CSV record is longer than {limit} bytes; is a quote left open?")]
+    RecordTooLong {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The line where the record begins.
+        line: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A JSON array, which has no lines.
+    #[error("{file}: expected one JSON object a line, found a JSON array")]
+    JsonArray {
+        /// The file, as the user named it.
+        file: Arc<str>,
+    },
+    /// A CSV header that no format knows.
+    #[error("{file}: the header is of no known format: {found}")]
+    UnknownHeader {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The column names found, or why they are not shown.
+        found: String,
+        /// A ready `--map` line.
+        map_line: String,
+    },
+    /// JSON records that no format knows, or of several formats.
+    #[error("{file}: the format is not clear from {sampled} records: {candidates}")]
+    UnknownFormat {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// Records looked at.
+        sampled: usize,
+        /// Each candidate with its count and its keys.
+        candidates: String,
+        /// A ready `--map` line.
+        map_line: String,
+    },
+    /// The format asked for cannot be read from this kind of file.
+    #[error("{file}: `{format}` is not read from {container}")]
+    WrongContainer {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The format.
+        format: &'static str,
+        /// `CSV` or `JSONL`.
+        container: &'static str,
+    },
+    /// A column that the format or `--map` needs is not in the file.
+    #[error("{file}: no column `{column}`; found {found}")]
+    NoColumn {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The column.
+        column: String,
+        /// The columns found.
+        found: String,
+    },
+    /// `--format generic` without a map.
+    #[error("{file}: the format `generic` needs at least one `--map FIELD=COLUMN`, found none")]
+    NoMap {
+        /// The file, as the user named it.
+        file: Arc<str>,
+    },
+    /// A `--map` that does not parse.
+    #[error("--map: expected `FIELD=COLUMN` with a known field, found `{found}`")]
+    BadMap {
+        /// The argument.
+        found: String,
+    },
+    /// A `--time-unit` that does not parse.
+    #[error("--time-unit: expected s, ms, us or ns, found `{found}`")]
+    BadUnit {
+        /// The argument.
+        found: String,
+    },
+    /// An unknown time zone.
+    #[error("--tz: expected an IANA time zone, found `{found}`")]
+    BadZone {
+        /// The argument.
+        found: String,
+    },
+    /// Numbers of one time column that cannot have one unit.
+    #[error("{file}:{line}: times in `{column}` do not share one unit: expected {unit}")]
+    MixedUnits {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The line that does not fit; 0 for the sample.
+        line: u64,
+        /// The column.
+        column: String,
+        /// What was expected and found.
+        unit: String,
+    },
+    /// Files with different kinds of times in one trace.
+    #[error("{file}: its times are {found}, those of the files before it are {expected}")]
+    MixedOrigins {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The kind of times found here.
+        found: &'static str,
+        /// The kind before.
+        expected: &'static str,
+    },
+    /// Nothing was left to write.
+    #[error("no request left of {read} records: {dropped} dropped, {rejected} rejected")]
+    NoRows {
+        /// Records read.
+        read: u64,
+        /// Records left out on purpose.
+        dropped: u64,
+        /// Records that could not be read.
+        rejected: u64,
+    },
+    /// The salt file cannot be read or made.
+    #[error("{}: the salt file cannot be {action}", path.display())]
+    Salt {
+        /// The path.
+        path: PathBuf,
+        /// `read` or `made`.
+        action: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A salt too short to protect anything.
+    #[error("{}: expected a salt of at least 16 bytes, found {found}", path.display())]
+    ShortSalt {
+        /// The path.
+        path: PathBuf,
+        /// Bytes found.
+        found: usize,
+    },
+    /// No place for the salt.
+    #[error("no home for the salt: neither `XDG_CONFIG_HOME` nor `HOME` is set")]
+    NoSaltHome,
+    /// A temporary or output file cannot be written.
+    #[error("{}: cannot be written", path.display())]
+    Unwritable {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// More inputs than a trace can number.
+    #[error("too many inputs: expected at most 4294967295 files")]
+    TooManyFiles,
+    /// A table could not be read or written.
+    #[error(transparent)]
+    Table(Box<TableError>),
+}
+
+impl From<TableError> for IngestError {
+    fn from(error: TableError) -> Self {
+        Self::Table(Box::new(error))
+    }
+}
+
+impl IngestError {
+    /// Returns what the user can do about it; `None` when the message says all.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Binary { .. } => "export the log as JSONL or CSV; gzip and zstd are unpacked",
+            Self::Cut { .. } => "copy the file again, or unpack what is there and ingest that",
+            Self::Damaged { .. } => "copy the file again and test it with `gzip -t` or `zstd -t`",
+            Self::Garbage { .. } => "remove the bytes after the last member, or pack it again",
+            Self::RecordTooLong { .. } => "quotes inside a CSV field are doubled",
+            Self::JsonArray { .. } => "make lines of it: `jq -c '.[]' FILE > FILE.jsonl`",
+            Self::UnknownHeader { map_line, .. } => return Some(unknown_hint(map_line)),
+            Self::UnknownFormat { map_line, .. } => return Some(unknown_hint(map_line)),
+            Self::NoColumn { .. } => "names are case-sensitive; see `--map FIELD=COLUMN`",
+            Self::NoMap { .. } => "for example `--map input_tokens=COLUMN`",
+            Self::BadMap { .. } => {
+                return Some(format!("fields: {}", crate::table::schema::alias::map_names()));
+            }
+            Self::BadUnit { .. } => "for one column: `--time-unit COLUMN=ms`",
+            Self::BadZone { .. } => "for example `--tz Europe/Berlin` or `--tz UTC`",
+            Self::MixedUnits { .. } => "name the unit: `--time-unit s|ms|us|ns`",
+            Self::MixedOrigins { .. } => "make one trace of each kind",
+            Self::NoRows { .. } => "see the reasons above; a wrong `--format` or `--map`?",
+            Self::Salt { .. } => "name another one: `--salt-file FILE`",
+            Self::ShortSalt { .. } => "make one: `head -c 32 /dev/urandom | base64 > FILE`",
+            Self::NoSaltHome => "name a salt: `--salt-file FILE`",
+            Self::Table(error) => return error.hint(),
+            Self::WrongContainer { .. } => "leave out `--format` to let the file decide",
+            Self::NoInput => "for example `tracewright ingest spendlogs.jsonl -o trace.parquet`",
+            Self::Unreadable { .. }
+            | Self::Directory { .. }
+            | Self::Empty { .. }
+            | Self::Unwritable { .. }
+            | Self::TooManyFiles => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+fn unknown_hint(map_line: &str) -> String {
+    format!(
+        "known formats: {}; for others say which column is what: {map_line}",
+        super::format::Format::names().join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    fn all() -> Vec<IngestError> {
+        let file: Arc<str> = "a.log".into();
+        let io = || std::io::Error::other("disk on fire");
+        let text = || "TEXT".to_owned();
+        vec![
+            IngestError::NoInput,
+            IngestError::Unreadable { file: file.clone(), source: io() },
+            IngestError::Directory { file: file.clone() },
+            IngestError::Empty { file: file.clone() },
+            IngestError::Binary { file: file.clone(), what: "a zip archive" },
+            IngestError::Cut { file: file.clone(), container: "gzip", byte: 7 },
+            IngestError::Damaged { file: file.clone(), container: "zstd", byte: 7 },
+            IngestError::Garbage { file: file.clone(), byte: 7 },
+            IngestError::RecordTooLong { file: file.clone(), line: 3, limit: 64 },
+            IngestError::JsonArray { file: file.clone() },
+            IngestError::UnknownHeader { file: file.clone(), found: text(), map_line: text() },
+            IngestError::UnknownFormat {
+                file: file.clone(),
+                sampled: 5,
+                candidates: text(),
+                map_line: text(),
+            },
+            IngestError::WrongContainer {
+                file: file.clone(),
+                format: "azure-llm-public",
+                container: "JSONL",
+            },
+            IngestError::NoColumn { file: file.clone(), column: text(), found: "a, b".to_owned() },
+            IngestError::NoMap { file: file.clone() },
+            IngestError::BadMap { found: text() },
+            IngestError::BadUnit { found: text() },
+            IngestError::BadZone { found: text() },
+            IngestError::MixedUnits { file: file.clone(), line: 3, column: text(), unit: text() },
+            IngestError::MixedOrigins { file, found: "missing", expected: "dates" },
+            IngestError::NoRows { read: 3, dropped: 2, rejected: 1 },
+            IngestError::Salt { path: "salt".into(), action: "read", source: io() },
+            IngestError::ShortSalt { path: "salt".into(), found: 3 },
+            IngestError::NoSaltHome,
+            IngestError::Unwritable { path: "out".into(), source: io() },
+            IngestError::TooManyFiles,
+        ]
+    }
+
+    #[test]
+    fn every_message_says_where_and_what_and_a_hint_what_to_do() {
+        let mut text = String::new();
+        for error in all() {
+            writeln!(text, "{error}").unwrap();
+            if let Some(hint) = error.hint() {
+                writeln!(text, "    {hint}").unwrap();
+            }
+        }
+        insta::assert_snapshot!(text, @"");
+    }
+}

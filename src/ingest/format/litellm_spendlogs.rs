@@ -1,0 +1,375 @@
+//! `LiteLLM_SpendLogs` rows, from JSONL or from a CSV dump of the table.
+//!
+//! `startTime` is the arrival, in UTC where it has no zone. `completionStartTime` is a first chunk
+//! only strictly between start and end (else the answer was not streamed). 0 tokens stand for
+//! "unknown". The proxy's own health checks are left out (`probe`), known by their key, not by
+//! caller-given tags. A success whose error is a client hang-up is `cancelled`. Cached counts
+//! above the input become null, with a flag. Source: `BerriAI/litellm`, `schema.prisma`.
+
+use super::litellm_wire::{Metadata, Places, Request, Response, Usage, Wire};
+use super::{Adapter, At, Format, Hints, Input, Made, Origin, Outcome, Refusal, Shared};
+use crate::domain::record::{
+    ArrivalSource, CacheStatus, Flag, Operation, RagLabel, RequestRecord, SessionSource, Status,
+    TokenSource, TtftSource,
+};
+use crate::ingest::error::IngestError;
+use crate::ingest::loose::{Elements, FieldError, Loose};
+use crate::ingest::privacy::Column;
+use crate::ingest::sample::Sample;
+use crate::ingest::stamp::{TimeColumn, zone_decision};
+
+/// Identity of the key that the proxy uses for its own probes.
+const HEALTH_CHECK: &str = "litellm-internal-health-check";
+/// Mark in strings that the proxy cut in the middle.
+const TRUNCATED: &str = "litellm_truncated";
+/// Appended to the request id of an answer from the cache.
+const CACHE_HIT_SUFFIX: &str = "_cache_hit";
+
+/// Words of `call_type` and what they ask for; an `a` in front means asynchronous.
+const CALL_TYPES: &[(&str, Operation)] = &[
+    ("completion", Operation::Chat),
+    ("responses", Operation::Chat),
+    ("anthropic_messages", Operation::Chat),
+    ("text_completion", Operation::TextCompletion),
+    ("embedding", Operation::Embeddings),
+    ("rerank", Operation::Rerank),
+    ("generate_content", Operation::GenerateContent),
+    ("generate_content_stream", Operation::GenerateContent),
+];
+
+/// Parts of `call_type` of calls that are no request to a text model.
+const NOT_LLM: &[&str] = &[
+    "batch",
+    "file",
+    "vector_store",
+    "mcp",
+    "image",
+    "speech",
+    "transcription",
+    "moderation",
+    "fine_tuning",
+    "assistant",
+    "thread",
+    "video",
+    "ocr",
+    "search",
+    "container",
+];
+
+struct LitellmSpendlogs {
+    places: Places,
+    start: TimeColumn,
+    end: TimeColumn,
+    first: TimeColumn,
+}
+
+/// Makes the adapter for one file.
+///
+/// # Errors
+///
+/// If its times are of several kinds.
+pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
+    let mut decisions = Vec::new();
+    let mut column = |name: &str| {
+        let values = sample.column(name);
+        let (column, made) =
+            TimeColumn::decide(&sample.file, name, &values, hints.unit(name), &hints.zone)?;
+        decisions.extend(made);
+        Ok::<_, IngestError>(column)
+    };
+    let (start, end) = (column("startTime")?, column("endTime")?);
+    let first = column("completionStartTime")?;
+    // The table's times have no zone and hold UTC; one line says so, not three.
+    if decisions.iter().any(|made| made.what.starts_with("zone of")) {
+        decisions.retain(|made| !made.what.starts_with("zone of"));
+        let mut zone = zone_decision("startTime", &hints.zone);
+        if !hints.zone.told {
+            "LiteLLM writes UTC without a zone; `--tz` changes it".clone_into(&mut zone.why);
+        }
+        decisions.push(zone);
+    }
+    let places = sample.header().map_or_else(Places::default, Places::of);
+    Ok((Box::new(LitellmSpendlogs { places, start, end, first }), decisions))
+}
+
+impl Adapter for LitellmSpendlogs {
+    fn decode(&self, input: Input<'_>, at: At, shared: &mut Shared) -> Result<Outcome, Refusal> {
+        let wire = match input {
+            Input::Json(line) => serde_json::from_str::<Wire<'_>>(line)?,
+            Input::Csv(row) => Wire::of_row(row, &self.places),
+        };
+        let metadata = match wire.metadata.as_deref() {
+            None => Metadata::default(),
+            Some(text) => serde_json::from_str(text).map_err(|_| {
+                FieldError::new("metadata", "is not the JSON object that LiteLLM writes")
+            })?,
+        };
+        if is_probe(&wire, &metadata) {
+            return Ok(Outcome::Drop("probe"));
+        }
+        let call_type = wire.call_type.text().unwrap_or_default();
+        if NOT_LLM.iter().any(|part| call_type.contains(part)) {
+            return Ok(Outcome::Drop("not_llm"));
+        }
+        let format = shared.name(Format::LitellmSpendlogs.as_str());
+        let mut record = RequestRecord::unknown(format, at.file_id, at.line);
+        record.operation = operation(call_type);
+        if !self.fill_times(&wire, &mut record, shared)? {
+            return Ok(Outcome::Drop("no_time"));
+        }
+        fill_names(&wire, &metadata, &mut record, shared);
+        fill_status(&wire, &metadata, &mut record, shared)?;
+        fill_tokens(&wire, &metadata, &mut record)?;
+        fill_cache(&wire, &mut record);
+        fill_content(&wire, &metadata, &mut record, shared);
+        Ok(Outcome::Keep(Box::new(record)))
+    }
+
+    fn origin(&self) -> Origin {
+        if self.start.is_relative() { Origin::Offsets } else { Origin::Dates }
+    }
+}
+
+impl LitellmSpendlogs {
+    /// Fills the times; returns false when the row has no start.
+    fn fill_times(
+        &self,
+        wire: &Wire<'_>,
+        record: &mut RequestRecord,
+        shared: &Shared,
+    ) -> Result<bool, Refusal> {
+        let zone = &shared.zone;
+        let Some(start) = self.start.read(&wire.start_time, "startTime", zone)? else {
+            return Ok(false);
+        };
+        record.arrival_time = Some(start.at);
+        record.arrival_source = ArrivalSource::Logged;
+        // The column is timestamp(3), however many digits an export prints.
+        record.arrival_resolution_us = start.quantum_us.max(1_000);
+        record.zone_assumed = start.zone_assumed;
+        let logged = self.end.read(&wire.end_time, "endTime", zone)?.map(|end| end.at);
+        let duration = match logged {
+            Some(end) => Some(end.micros_since(start.at)),
+            None => {
+                let millis = wire.request_duration_ms.count("request_duration_ms")?;
+                millis.map(|millis| i64::from(millis) * 1_000)
+            }
+        };
+        match duration {
+            Some(negative) if negative < 0 => record.flags.push(Flag::NegativeDuration),
+            Some(duration) => {
+                record.duration_us = Some(duration);
+                record.end_time = Some(start.at.plus_micros(duration));
+                if duration == 0 {
+                    record.flags.push(Flag::StartEqualsEnd);
+                }
+            }
+            None => {}
+        }
+        let first = self.first.read(&wire.completion_start_time, "completionStartTime", zone)?;
+        if let (Some(first), Some(end)) = (first, record.end_time)
+            && start.at < first.at
+            && first.at < end
+        {
+            record.time_to_first_chunk_us = Some(first.at.micros_since(start.at));
+            record.ttft_source = Some(TtftSource::Derived);
+        }
+        Ok(true)
+    }
+}
+
+fn is_probe(wire: &Wire<'_>, metadata: &Metadata<'_>) -> bool {
+    [
+        &wire.api_key,
+        &metadata.user_api_key,
+        &metadata.user_api_key_alias,
+        &metadata.user_api_key_team_id,
+        &metadata.user_api_key_team_alias,
+    ]
+    .into_iter()
+    .any(|identity| identity.text() == Some(HEALTH_CHECK))
+}
+
+fn operation(call_type: &str) -> Operation {
+    let word = call_type.strip_prefix('a').unwrap_or(call_type);
+    let known = CALL_TYPES.iter().find(|(known, _)| [word, call_type].contains(known));
+    known.map_or(Operation::Unknown, |(_, operation)| *operation)
+}
+
+fn fill_names(
+    wire: &Wire<'_>,
+    metadata: &Metadata<'_>,
+    record: &mut RequestRecord,
+    shared: &mut Shared,
+) {
+    record.response_model = shared.model(&wire.model);
+    record.request_model = shared.model(&wire.model_group).or(record.response_model.clone());
+    record.provider_name = shared.word(&wire.custom_llm_provider);
+    let hasher = &shared.hasher;
+    let hash = |column, value: &Loose<'_>| hasher.hash(column, &value.id()?);
+    record.request_id_hash = hash(Column::Request, &wire.request_id);
+    record.trace_id_hash = hash(Column::Trace, &metadata.litellm_trace_id);
+    record.session_id_hash = hash(Column::Session, &wire.session_id);
+    if record.session_id_hash.is_some() {
+        record.session_source = SessionSource::Explicit;
+    }
+    record.user_hash = hash(Column::User, &wire.end_user).or(hash(Column::User, &wire.user));
+    record.key_hash = hash(Column::Key, &wire.api_key);
+    record.tenant_hash =
+        hash(Column::Tenant, &wire.team_id).or(hash(Column::Tenant, &wire.organization_id));
+    record.cost = wire.spend.float().filter(|cost| *cost >= 0.0);
+}
+
+fn fill_status(
+    wire: &Wire<'_>,
+    metadata: &Metadata<'_>,
+    record: &mut RequestRecord,
+    shared: &mut Shared,
+) -> Result<(), FieldError> {
+    let word = wire.status.text().or(metadata.status.text());
+    let (mut code, mut class) = (None, None);
+    if let Some(error) = &metadata.error_information {
+        code = error.error_code.count("error_code").ok().flatten();
+        record.http_status_code =
+            code.and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 100);
+        record.error_type = shared.word(&error.error_class);
+        class = error.error_class.text();
+    }
+    let class = class.unwrap_or_default();
+    let hang_up = code == Some(499) || class.contains("ClientDisconnect");
+    record.status = match word {
+        _ if hang_up => Status::Cancelled,
+        Some("success") => Status::Ok,
+        Some("failure") if code == Some(429) || class.contains("RateLimit") => Status::RateLimited,
+        Some("failure") if matches!(code, Some(408 | 504)) || class.contains("Timeout") => {
+            Status::Timeout
+        }
+        Some("failure") => Status::Error,
+        Some(_) => return Err(FieldError::new("status", "is neither `success` nor `failure`")),
+        None => Status::Unknown,
+    };
+    if hang_up && word != Some("failure") {
+        record.flags.push(Flag::ClientHangUp);
+    }
+    Ok(())
+}
+
+fn fill_tokens(
+    wire: &Wire<'_>,
+    metadata: &Metadata<'_>,
+    record: &mut RequestRecord,
+) -> Result<(), FieldError> {
+    let input = wire.prompt_tokens.count("prompt_tokens")?;
+    let output = wire.completion_tokens.count("completion_tokens")?;
+    let total = wire.total_tokens.count("total_tokens")?;
+    if input == Some(0) || output == Some(0) {
+        record.flags.push(Flag::ZeroMeansUnknown);
+    }
+    if let (Some(input), Some(output), Some(total)) = (input, output, total)
+        && u64::from(input) + u64::from(output) != u64::from(total)
+    {
+        record.flags.push(Flag::TokenSumMismatch);
+    }
+    record.input_tokens = input.filter(|count| *count > 0);
+    record.output_tokens = output.filter(|count| *count > 0);
+    let failed = !matches!(record.status, Status::Ok | Status::Cancelled | Status::Unknown);
+    let source = |count: Option<u32>| match count {
+        None => TokenSource::Missing,
+        // Newer builds write an estimate for calls that failed.
+        Some(_) if failed => TokenSource::GatewayEstimate,
+        Some(_) => TokenSource::Provider,
+    };
+    record.input_token_source = source(record.input_tokens);
+    record.output_token_source = source(record.output_tokens);
+    let usages = [&metadata.additional_usage_values, &metadata.usage_object];
+    let first = |pick: fn(&Usage<'_>) -> Option<u32>| {
+        usages.iter().filter_map(|usage| usage.as_ref()).find_map(pick)
+    };
+    let cached = first(cached_tokens);
+    record.cache_read_input_tokens = cached.filter(|cached| Some(*cached) <= record.input_tokens);
+    if cached > record.cache_read_input_tokens {
+        record.flags.push(Flag::CachedExceedsInput);
+    }
+    let reasoning = first(reasoning_tokens);
+    record.reasoning_output_tokens = reasoning.filter(|count| Some(*count) <= record.output_tokens);
+    Ok(())
+}
+
+fn cached_tokens(usage: &Usage<'_>) -> Option<u32> {
+    let details = usage.prompt_tokens_details.as_ref();
+    let detailed = details.and_then(|details| details.cached_tokens.count("").ok().flatten());
+    detailed.or_else(|| usage.cache_read_input_tokens.count("").ok().flatten())
+}
+
+fn reasoning_tokens(usage: &Usage<'_>) -> Option<u32> {
+    usage.completion_tokens_details.as_ref()?.reasoning_tokens.count("").ok().flatten()
+}
+
+fn fill_cache(wire: &Wire<'_>, record: &mut RequestRecord) {
+    let suffixed = wire.request_id.text().is_some_and(|id| id.contains(CACHE_HIT_SUFFIX));
+    record.cache_status = match wire.cache_hit.truth() {
+        Some(true) => Some(CacheStatus::Hit),
+        _ if suffixed => Some(CacheStatus::Hit),
+        _ if wire.cache_key.text() == Some("Cache OFF") => Some(CacheStatus::Off),
+        Some(false) => Some(CacheStatus::Miss),
+        None => None,
+    };
+    if record.cache_status == Some(CacheStatus::Hit) {
+        record.flags.push(Flag::CacheHit);
+    }
+}
+
+fn fill_content(
+    wire: &Wire<'_>,
+    metadata: &Metadata<'_>,
+    record: &mut RequestRecord,
+    shared: &mut Shared,
+) {
+    let bodies = [&wire.messages, &wire.response, &wire.proxy_server_request];
+    let mut truncated = bodies
+        .into_iter()
+        .flatten()
+        .any(|text| memchr::memmem::find(text.as_bytes(), TRUNCATED.as_bytes()).is_some());
+    let request: Request<'_> = read_body(wire.proxy_server_request.as_deref(), &mut truncated);
+    let response: Response<'_> = read_body(wire.response.as_deref(), &mut truncated);
+    record.stream = request.stream.truth();
+    let limits = [&request.max_completion_tokens, &request.max_tokens, &request.max_output_tokens];
+    record.max_tokens = limits.into_iter().find_map(|limit| limit.count("").ok().flatten());
+    record.temperature = request.temperature.float();
+    record.top_p = request.top_p.float();
+    record.message_count = request.messages.0;
+    record.tool_definition_count = request.tools.0;
+    let stored: Elements = read_body(wire.messages.as_deref(), &mut truncated);
+    let asked = [request.messages, request.input, request.prompt, stored];
+    let answered = [response.output, response.content];
+    if truncated {
+        record.flags.push(Flag::TruncatedBody);
+    }
+    let mut visible = asked.iter().chain(&answered).any(|part| part.0.is_some_and(|n| n > 0));
+    if let Some(choices) = response.choices.filter(|choices| !choices.is_empty()) {
+        visible = true;
+        record.finish_reasons = choices
+            .iter()
+            .filter_map(|choice| shared.finish_reason(&choice.finish_reason))
+            .collect();
+        let calls = choices.iter().filter_map(|choice| choice.message.as_ref());
+        let calls =
+            calls.fold(0_u32, |sum, message| sum.saturating_add(message.tool_calls.0.unwrap_or(0)));
+        record.tool_call_count = Some(calls);
+    }
+    if metadata.vector_store_request_metadata.0.is_some_and(|searches| searches > 0) {
+        record.rag_label = RagLabel::Explicit;
+        record.rag_evidence = vec![shared.name("vector_store_meta")];
+    } else if visible {
+        record.rag_label = RagLabel::NoEvidence;
+    }
+}
+
+/// Reads a stored body; one that does not parse was cut by the logger.
+fn read_body<'a, T: Default + serde::Deserialize<'a>>(
+    text: Option<&'a str>,
+    truncated: &mut bool,
+) -> T {
+    text.and_then(|text| serde_json::from_str(text).inspect_err(|_| *truncated = true).ok())
+        .unwrap_or_default()
+}

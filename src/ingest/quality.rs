@@ -1,0 +1,185 @@
+//! The quality table: what a trace holds, what it lacks, and what looks wrong.
+//!
+//! One pass over the rows as they are written; counts only, no rates of anything that was not
+//! seen. A column's coverage is the share of rows that have it. Printed by `cli`, in this order.
+
+use crate::domain::convert;
+use crate::domain::record::{Flag, RequestRecord, Status};
+use crate::domain::time::WallTime;
+use crate::domain::trace::TraceMetadata;
+use std::fmt::Write;
+
+/// Returns whether a row has a value in a column.
+type HasValue = fn(&RequestRecord) -> bool;
+
+/// The columns whose coverage is shown.
+const COLUMNS: &[(&str, HasValue)] = &[
+    ("arrival_time", |row| row.arrival_time.is_some()),
+    ("end_time", |row| row.end_time.is_some()),
+    ("time_to_first_chunk", |row| row.time_to_first_chunk_us.is_some()),
+    ("input_tokens", |row| row.input_tokens.is_some()),
+    ("output_tokens", |row| row.output_tokens.is_some()),
+    ("cached_tokens", |row| row.cache_read_input_tokens.is_some()),
+    ("model", |row| row.request_model.is_some()),
+    ("session", |row| row.session_id_hash.is_some()),
+    ("user", |row| row.user_hash.is_some()),
+    ("stream", |row| row.stream.is_some()),
+    ("finish_reason", |row| !row.finish_reasons.is_empty()),
+    ("prefix_blocks", |row| !row.prefix_block_hashes.is_empty()),
+];
+
+/// What was seen in the rows of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quality {
+    rows: u64,
+    covered: [u64; COLUMNS.len()],
+    statuses: [u64; Status::ALL.len()],
+    flags: [u64; Flag::ALL.len()],
+    zero_output: u64,
+    zone_assumed: u64,
+    first: Option<WallTime>,
+    last: Option<WallTime>,
+    biggest_gap_us: Option<i64>,
+    gap_after: Option<WallTime>,
+}
+
+impl Quality {
+    /// Counts a row; rows come in order of arrival.
+    pub fn observe(&mut self, row: &RequestRecord) {
+        self.rows += 1;
+        for (count, (_, has_value)) in self.covered.iter_mut().zip(COLUMNS) {
+            *count += u64::from(has_value(row));
+        }
+        for (count, status) in self.statuses.iter_mut().zip(Status::ALL) {
+            *count += u64::from(row.status == *status);
+        }
+        for (count, flag) in self.flags.iter_mut().zip(Flag::ALL) {
+            *count += u64::from(row.flags.contains(flag));
+        }
+        self.zero_output += u64::from(row.output_tokens == Some(0));
+        self.zone_assumed += u64::from(row.zone_assumed);
+        let Some(arrival) = row.arrival_time else { return };
+        if let Some(last) = self.last {
+            let gap = arrival.micros_since(last);
+            if Some(gap) > self.biggest_gap_us {
+                self.biggest_gap_us = Some(gap);
+                self.gap_after = Some(last);
+            }
+        }
+        self.first = self.first.or(Some(arrival));
+        self.last = Some(arrival);
+    }
+
+    /// Returns the rows with a status.
+    pub fn with_status(&self, status: Status) -> u64 {
+        let place = Status::ALL.iter().position(|known| *known == status);
+        place.and_then(|place| self.statuses.get(place)).copied().unwrap_or(0)
+    }
+
+    /// Returns the rows with a flag.
+    pub fn with_flag(&self, flag: Flag) -> u64 {
+        let place = Flag::ALL.iter().position(|known| *known == flag);
+        place.and_then(|place| self.flags.get(place)).copied().unwrap_or(0)
+    }
+
+    /// Returns the table as text, with the decisions behind it.
+    pub fn render(&self, metadata: &TraceMetadata) -> String {
+        let mut out = String::new();
+        let mut line = |name: &str, value: String| {
+            // Writing to a string cannot fail.
+            let _: std::fmt::Result = writeln!(out, "{name:<28} {value}");
+        };
+        line("rows", self.rows.to_string());
+        if let (Some(first), Some(last)) = (self.first, self.last) {
+            line("first arrival", first.to_string());
+            line("last arrival", last.to_string());
+            line("span", seconds(last.micros_since(first)));
+        }
+        if let (Some(gap), Some(after)) = (self.biggest_gap_us, self.gap_after) {
+            line("biggest gap", format!("{}, after {after}", seconds(gap)));
+        }
+        for (status, count) in Status::ALL.iter().zip(self.statuses).filter(|(_, n)| *n > 0) {
+            line(&format!("status {status}"), self.share(count));
+        }
+        for (column, count) in ["input_tokens", "output_tokens"].iter().filter_map(|column| {
+            let place = COLUMNS.iter().position(|(name, _)| name == column)?;
+            Some((column, self.covered.get(place)?))
+        }) {
+            line(&format!("missing {column}"), self.share(self.rows - count));
+        }
+        line("output_tokens = 0", self.share(self.zero_output));
+        line("start = end", self.share(self.with_flag(Flag::StartEqualsEnd)));
+        line("negative span", self.share(self.with_flag(Flag::NegativeDuration)));
+        for (flag, count) in Flag::ALL.iter().zip(self.flags) {
+            let shown = matches!(flag, Flag::StartEqualsEnd | Flag::NegativeDuration);
+            if count > 0 && !shown {
+                line(&format!("flag {flag}"), self.share(count));
+            }
+        }
+        if self.zone_assumed > 0 {
+            line("zone assumed", self.share(self.zone_assumed));
+        }
+        for ((name, _), count) in COLUMNS.iter().zip(self.covered) {
+            line(&format!("has {name}"), self.share(count));
+        }
+        for decision in &metadata.decisions {
+            line(&decision.what, format!("{} ({})", decision.value, decision.why));
+        }
+        out
+    }
+
+    fn share(&self, count: u64) -> String {
+        if self.rows == 0 {
+            return count.to_string();
+        }
+        let percent = 100.0 * convert::float(count) / convert::float(self.rows);
+        format!("{count:>10}  {percent:>6.2} %")
+    }
+}
+
+fn seconds(micros: i64) -> String {
+    format!("{:.6} s", convert::float_signed(micros) / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::trace::Decision;
+
+    #[test]
+    fn the_table_counts_what_is_there_and_what_is_not() {
+        let mut quality = Quality::default();
+        for (arrival, output) in [(0, Some(3)), (2_500_000, Some(0)), (3_000_000, None)] {
+            let mut row = RequestRecord::unknown("test".into(), 0, 1);
+            row.arrival_time = Some(WallTime(arrival));
+            row.input_tokens = Some(5);
+            row.output_tokens = output;
+            row.status = if output == Some(0) { Status::Error } else { Status::Unknown };
+            row.zone_assumed = true;
+            if output.is_none() {
+                row.flags = vec![Flag::ZeroMeansUnknown, Flag::StartEqualsEnd];
+            }
+            quality.observe(&row);
+        }
+        let metadata = TraceMetadata {
+            decisions: vec![Decision {
+                what: "unit of `timestamp`".to_owned(),
+                value: "ms".to_owned(),
+                why: "a guess".to_owned(),
+            }],
+            ..TraceMetadata::default()
+        };
+        let text: Vec<String> =
+            quality.render(&metadata).lines().map(|line| line.trim_end().to_owned()).collect();
+        insta::assert_snapshot!(text.join("\n"), @"");
+        assert_eq!(quality.with_status(Status::Error), 1);
+        assert_eq!(quality.with_flag(Flag::StartEqualsEnd), 1);
+    }
+
+    #[test]
+    fn no_rows_no_shares() {
+        let text = Quality::default().render(&TraceMetadata::default());
+        assert!(text.starts_with("rows                         0\n"), "{text}");
+        assert!(!text.contains('%') && !text.contains("arrival  "), "{text}");
+    }
+}

@@ -1,0 +1,431 @@
+//! Opens a log: plain, gzip (all members) or zstd (all frames), told apart by their first bytes.
+//!
+//! Path -> a stream of decompressed bytes without byte-order mark. Lines are counted on the way.
+//! A stream that ends early, damaged data and leftover bytes are errors that name the file and
+//! the byte of the file on disk; nothing ends silently. Text is not checked for UTF-8 here.
+
+#![expect(clippy::disallowed_methods, reason = "logs are opened here")]
+
+use super::error::IngestError;
+use crate::domain::convert;
+use flate2::bufread::GzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes read from disk at once.
+const DISK_BLOCK: usize = 256 * 1024;
+/// Decompressed bytes looked at before anything is decoded.
+const HEAD: usize = 8 * 1024;
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// First bytes of files that are certainly no text.
+const BINARY: &[(&[u8], &str)] = &[
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"PK\x03\x04", "a zip archive"),
+    (&[0xff, 0xfe], "UTF-16 text"),
+    (&[0xfe, 0xff], "UTF-16 text"),
+];
+
+/// Receives the bytes of the file on disk as they are read.
+pub type Progress<'p> = &'p dyn Fn(u64);
+
+/// One open log.
+pub struct Source<'p> {
+    file: Arc<str>,
+    inner: Inner,
+    head: Vec<u8>,
+    head_at: usize,
+    progress: Progress<'p>,
+    reported: u64,
+    newlines: u64,
+    ends_with_newline: bool,
+}
+
+impl std::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+enum Inner {
+    Plain(Disk),
+    Gzip(GzDecoder<Disk>),
+    Zstd(zstd::stream::read::Decoder<'static, Disk>),
+    End,
+}
+
+impl<'p> Source<'p> {
+    /// Opens a log and looks at its first bytes.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, is a directory, is empty or is not text.
+    pub fn open(path: &Path, progress: Progress<'p>) -> Result<Self, IngestError> {
+        let file: Arc<str> = path.display().to_string().into();
+        let unreadable = |source| IngestError::Unreadable { file: file.clone(), source };
+        let opened = File::open(path).map_err(unreadable)?;
+        if opened.metadata().map_err(unreadable)?.is_dir() {
+            return Err(IngestError::Directory { file });
+        }
+        let mut disk = Disk::new(opened);
+        let start = disk.peek(16).map_err(unreadable)?.to_vec();
+        if let Some((_, what)) = BINARY.iter().find(|(magic, _)| start.starts_with(magic)) {
+            return Err(IngestError::Binary { file, what });
+        }
+        let inner = match Packing::of(&start) {
+            Some(packing) => packing.open(disk).map_err(unreadable)?,
+            None => Inner::Plain(disk),
+        };
+        let mut source = Self {
+            file,
+            inner,
+            head: vec![0; HEAD],
+            head_at: 0,
+            progress,
+            reported: 0,
+            newlines: 0,
+            ends_with_newline: true,
+        };
+        source.look_at_head()?;
+        Ok(source)
+    }
+
+    /// Returns the file, as the user named it.
+    pub fn file(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// Returns the lines read so far; a last line without newline counts.
+    pub fn lines(&self) -> u64 {
+        self.newlines + u64::from(!self.ends_with_newline)
+    }
+
+    /// Returns the first decompressed bytes, at most 8 KiB, before anything was read.
+    pub fn head(&self) -> &[u8] {
+        self.head.get(self.head_at..).unwrap_or_default()
+    }
+
+    /// Fills `buffer` as far as one read goes and returns the bytes read; 0 is the end.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is cut, damaged, or has leftover bytes.
+    pub fn read_block(&mut self, buffer: &mut [u8]) -> Result<usize, IngestError> {
+        let head = self.head();
+        let read = if head.is_empty() {
+            self.decompress(buffer)?
+        } else {
+            let length = head.len().min(buffer.len());
+            for (to, from) in buffer.iter_mut().zip(head) {
+                *to = *from;
+            }
+            self.head_at += length;
+            length
+        };
+        let block = buffer.get(..read).unwrap_or_default();
+        self.newlines += convert::count(memchr::memchr_iter(b'\n', block).count());
+        if let Some(last) = block.last() {
+            self.ends_with_newline = *last == b'\n';
+        }
+        Ok(read)
+    }
+
+    fn look_at_head(&mut self) -> Result<(), IngestError> {
+        let mut head = std::mem::take(&mut self.head);
+        let mut filled = 0;
+        while let Some(rest) = head.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.decompress(rest)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        head.truncate(filled);
+        self.head_at = if head.starts_with(&[0xef, 0xbb, 0xbf]) { 3 } else { 0 };
+        self.head = head;
+        let file = self.file.clone();
+        if self.head().is_empty() {
+            return Err(IngestError::Empty { file });
+        }
+        if memchr::memchr(0, self.head()).is_some() {
+            return Err(IngestError::Binary { file, what: "binary data" });
+        }
+        Ok(())
+    }
+
+    fn decompress(&mut self, buffer: &mut [u8]) -> Result<usize, IngestError> {
+        loop {
+            let (result, container) = match &mut self.inner {
+                Inner::Plain(disk) => (disk.read(buffer), "plain"),
+                Inner::Gzip(decoder) => (decoder.read(buffer), "gzip"),
+                Inner::Zstd(decoder) => (decoder.read(buffer), "zstd"),
+                Inner::End => return Ok(0),
+            };
+            self.report();
+            match result {
+                Ok(0) if container != "plain" => self.next_member()?,
+                Ok(read) => return Ok(read),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(self.read_error(container, source)),
+            }
+        }
+    }
+
+    fn read_error(&self, container: &'static str, source: io::Error) -> IngestError {
+        let (file, byte) = (self.file.clone(), self.disk_bytes());
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof if container != "plain" => {
+                IngestError::Cut { file, container, byte }
+            }
+            _ if container == "plain" || source.raw_os_error().is_some() => {
+                IngestError::Unreadable { file, source }
+            }
+            _ => IngestError::Damaged { file, container, byte },
+        }
+    }
+
+    /// Goes on with the next gzip member or zstd frame, if there is one.
+    fn next_member(&mut self) -> Result<(), IngestError> {
+        let mut disk = match std::mem::replace(&mut self.inner, Inner::End) {
+            Inner::Gzip(decoder) => decoder.into_inner(),
+            Inner::Zstd(decoder) => decoder.finish(),
+            Inner::Plain(_) | Inner::End => return Ok(()),
+        };
+        let unreadable = |source| IngestError::Unreadable { file: self.file.clone(), source };
+        let start = disk.peek(4).map_err(unreadable)?;
+        if start.is_empty() {
+            return Ok(());
+        }
+        let Some(packing) = Packing::of(start) else {
+            return Err(IngestError::Garbage { file: self.file.clone(), byte: disk.at });
+        };
+        self.inner = packing.open(disk).map_err(unreadable)?;
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        match &self.inner {
+            Inner::Plain(disk) => disk.at,
+            Inner::Gzip(decoder) => decoder.get_ref().at,
+            Inner::Zstd(decoder) => decoder.get_ref().at,
+            Inner::End => self.reported,
+        }
+    }
+
+    fn report(&mut self) {
+        let at = self.disk_bytes();
+        if at > self.reported {
+            (self.progress)(at - self.reported);
+            self.reported = at;
+        }
+    }
+}
+
+/// Reads through [`Source::read_block`]; an [`IngestError`] travels inside the `io::Error`.
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_block(buffer).map_err(io::Error::other)
+    }
+}
+
+/// How a member is packed.
+#[derive(Clone, Copy)]
+enum Packing {
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    fn of(start: &[u8]) -> Option<Self> {
+        let skippable = matches!(start, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50);
+        if start.starts_with(GZIP) {
+            Some(Self::Gzip)
+        } else if start.starts_with(ZSTD) || skippable {
+            Some(Self::Zstd)
+        } else {
+            None
+        }
+    }
+
+    fn open(self, disk: Disk) -> io::Result<Inner> {
+        Ok(match self {
+            Self::Gzip => Inner::Gzip(GzDecoder::new(disk)),
+            Self::Zstd => {
+                Inner::Zstd(zstd::stream::read::Decoder::with_buffer(disk)?.single_frame())
+            }
+        })
+    }
+}
+
+/// A buffered file that knows how many of its bytes were consumed.
+struct Disk {
+    file: File,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    at: u64,
+}
+
+impl Disk {
+    fn new(file: File) -> Self {
+        Self { file, buffer: vec![0; DISK_BLOCK], start: 0, end: 0, at: 0 }
+    }
+
+    /// Returns at least `wanted` bytes unless the file ends before, without consuming them.
+    fn peek(&mut self, wanted: usize) -> io::Result<&[u8]> {
+        if self.end - self.start < wanted {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        while self.end < wanted {
+            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.file.read(room) {
+                Ok(0) => break,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.buffer.get(self.start..self.end).unwrap_or_default())
+    }
+}
+
+impl Read for Disk {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut available = self.fill_buf()?;
+        let read = available.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Disk {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.peek(1)
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.start += amount;
+        self.at += convert::count(amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
+
+    fn gz(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zst(text: &[u8]) -> Vec<u8> {
+        zstd::stream::encode_all(text, 1).unwrap()
+    }
+
+    /// Reads a file with these bytes whole; the folder's name is cut from messages.
+    fn read(bytes: &[u8]) -> Result<(Vec<u8>, u64), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, bytes).unwrap();
+        read_path(&path).map_err(|error| {
+            error.to_string().replace(&format!("{}/", folder.path().display()), "")
+        })
+    }
+
+    fn read_path(path: &Path) -> Result<(Vec<u8>, u64), IngestError> {
+        let mut source = Source::open(path, &|_| {})?;
+        let (mut all, mut block) = (Vec::new(), vec![0; 1_000]);
+        loop {
+            let read = source.read_block(&mut block)?;
+            if read == 0 {
+                return Ok((all, source.lines()));
+            }
+            all.extend_from_slice(&block[..read]);
+        }
+    }
+
+    #[test]
+    fn text_comes_through_plain_and_packed_without_its_mark() {
+        let text = "{}\n".repeat(10_000);
+        let text = text.as_bytes();
+        let marked = [b"\xef\xbb\xbf", text].concat();
+        for bytes in [text.to_vec(), marked.clone(), gz(&marked), zst(&marked)] {
+            assert_eq!(read(&bytes).unwrap(), (text.to_vec(), 10_000));
+        }
+    }
+
+    #[test]
+    fn all_members_and_frames_are_read() {
+        let whole = (b"one\ntwo\nthree".to_vec(), 3);
+        assert_eq!(read(&[gz(b"one\n"), gz(b""), gz(b"two\nthree")].concat()).unwrap(), whole);
+        assert_eq!(read(&[zst(b"one\n"), zst(b"two\nthree")].concat()).unwrap(), whole);
+        assert_eq!(read(&[gz(b"one\n"), zst(b"two\nthree")].concat()).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_cut_stream_is_an_error_at_every_place() {
+        let text: Vec<u8> = (0..20_000_u32).flat_map(u32::to_le_bytes).map(|b| b | 1).collect();
+        for packed in [gz(&text), zst(&text)] {
+            for cut in [5, packed.len() / 2, packed.len() - 1] {
+                let error = read(&packed[..cut]).unwrap_err();
+                assert!(error.contains("is cut at byte"), "{cut}: {error}");
+            }
+        }
+        let packed = gz(b"a line\n");
+        let two = [packed.clone(), packed.clone()].concat();
+        let error = read(&two[..two.len() - 1]).unwrap_err();
+        insta::assert_snapshot!(error, @"log: the gzip stream is cut at byte 53, before its end mark");
+        assert_eq!(two.len() - 1, 53);
+    }
+
+    #[test]
+    fn leftover_and_damaged_bytes_are_errors() {
+        let packed = gz(b"a line\n");
+        assert_eq!(packed.len(), 27);
+        let error = read(&[packed.clone(), b"tail".to_vec()].concat()).unwrap_err();
+        insta::assert_snapshot!(error, @"log: leftover bytes at byte 27, expected the end or another compressed member");
+        let mut damaged = packed;
+        damaged[20] ^= 0xff;
+        let error = read(&damaged).unwrap_err();
+        assert!(error.starts_with("log: the gzip stream is damaged near byte"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_text_is_named() {
+        insta::assert_snapshot!(read(b"").unwrap_err(), @"log: expected records, found an empty file");
+        assert_eq!(read(b"\xef\xbb\xbf").unwrap_err(), read(b"").unwrap_err());
+        assert_eq!(read(&gz(b"")).unwrap_err(), read(b"").unwrap_err());
+        insta::assert_snapshot!(read(b"PAR1....").unwrap_err(), @"log: expected JSONL or CSV text, found a Parquet file");
+        insta::assert_snapshot!(read(b"a\0b").unwrap_err(), @"log: expected JSONL or CSV text, found binary data");
+        let folder = tempfile::tempdir().unwrap();
+        let error = read_path(folder.path()).unwrap_err();
+        assert!(matches!(error, IngestError::Directory { .. }));
+        let error = read_path(&folder.path().join("none")).unwrap_err();
+        assert!(matches!(error, IngestError::Unreadable { .. }));
+    }
+
+    #[test]
+    fn progress_adds_up_to_the_size_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let packed = [gz(b"one\n"), gz(b"two\n")].concat();
+        std::fs::write(&path, &packed).unwrap();
+        let seen = std::cell::Cell::new(0);
+        let progress = |bytes| seen.set(seen.get() + bytes);
+        let mut source = Source::open(&path, &progress).unwrap();
+        let mut block = [0; 64];
+        while source.read_block(&mut block).unwrap() > 0 {}
+        assert_eq!(seen.get(), convert::count(packed.len()));
+    }
+}

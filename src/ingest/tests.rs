@@ -1,0 +1,496 @@
+//! Tests of the whole ingest: samples, public traces, broken files, planted secrets.
+
+use super::*;
+use crate::domain::record::{ArrivalSource, CacheStatus, Flag, RagLabel, Status};
+use crate::domain::scenario::Scenario;
+use crate::domain::time::WallTime;
+use crate::table::trace::{TraceReader, TraceWriter};
+use std::io::Write as _;
+
+/// What a test gets from an ingest.
+#[derive(Debug)]
+struct Got {
+    rows: Vec<RequestRecord>,
+    ingested: Ingested,
+    rejects: String,
+}
+
+fn hints() -> Hints {
+    Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new() }
+}
+
+fn mapped(map: &[&str]) -> Hints {
+    let map = map.iter().map(|text| format::generic::parse_map(text).unwrap()).collect();
+    Hints { map, ..hints() }
+}
+
+fn read_with(inputs: &[PathBuf], hints: Hints, run_rows: usize) -> Result<Got, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.parquet");
+    let options = Options {
+        hints,
+        hasher: Hasher::new(b"a salt for tests"),
+        spill_folder: folder.path().to_owned(),
+        run_rows,
+    };
+    let mut rejects = Rejects::create(&trace, false).unwrap();
+    let mut rows = Vec::new();
+    let ingested = ingest(inputs, &options, &mut rejects, &|_| {}, &mut |batch| {
+        rows.extend_from_slice(batch);
+        Ok(())
+    });
+    let file = rejects.commit().unwrap();
+    let rejects = file
+        .map_or_else(String::new, |path| String::from_utf8(std::fs::read(path).unwrap()).unwrap());
+    match ingested {
+        Ok(ingested) => Ok(Got { rows, ingested, rejects }),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+fn read_text(text: &str, hints: Hints) -> Result<Got, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, text).unwrap();
+    read_with(&[path], hints, 1_000)
+        .map_err(|error| error.replace(&format!("{}/", folder.path().display()), ""))
+}
+
+/// Returns a shared file, or prints why the test is skipped.
+fn shared(path: &str) -> Option<PathBuf> {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is missing", path.display());
+    None
+}
+
+fn read_shared(path: &str, hints: Hints) -> Option<Got> {
+    Some(read_with(&[shared(path)?], hints, 1_000).unwrap())
+}
+
+#[test]
+fn every_sample_gives_the_rows_of_the_manifest() {
+    let Some(manifest) = shared("log-samples/manifest.csv") else { return };
+    let manifest = String::from_utf8(std::fs::read(manifest).unwrap()).unwrap();
+    let mut seen = 0;
+    for line in manifest.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let (name, format, rows, dropped) = (cells[0], cells[1], cells[4], cells[5]);
+        if Format::parse(format).is_none() {
+            continue;
+        }
+        let Some(got) = read_shared(&format!("log-samples/{name}"), hints()) else { continue };
+        assert_eq!(got.rows.len().to_string(), rows, "{name}");
+        let counts = &got.ingested.metadata.counts;
+        let found: Vec<String> =
+            counts.dropped.iter().map(|(why, n)| format!("{why}:{n}")).collect();
+        assert_eq!(found.join(" "), dropped, "{name}");
+        assert_eq!(got.ingested.metadata.files[0].format, format);
+        assert_eq!(got.rejects, "", "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 6);
+}
+
+#[test]
+fn litellm_rows_are_the_same_from_jsonl_and_csv() {
+    let json = read_shared("log-samples/litellm-spendlogs.jsonl", hints());
+    let csv = read_shared("log-samples/litellm-spendlogs.csv", hints());
+    let (Some(json), Some(csv)) = (json, csv) else { return };
+    assert_eq!(csv.ingested.metadata.counts.read, 5);
+    assert_eq!(csv.ingested.metadata.counts.lines, 6);
+    for (json, csv) in json.rows.iter().zip(&csv.rows) {
+        assert!(csv.zone_assumed && !json.zone_assumed);
+        let csv = RequestRecord {
+            zone_assumed: false,
+            source_line: csv.source_line.map(|line| line - 1),
+            ..csv.clone()
+        };
+        // The dump of the table has no bodies but for the first row.
+        assert_eq!(*json, csv);
+    }
+    let [first, rag, failure, hit] = &json.rows[..] else { panic!("four rows") };
+    assert_eq!(first.time_to_first_chunk_us, Some(418_000));
+    assert_eq!(first.cache_read_input_tokens, Some(1_024));
+    assert_eq!((first.stream, first.message_count), (Some(true), Some(2)));
+    assert_eq!(first.rag_label, RagLabel::NoEvidence);
+    assert_eq!(&*first.finish_reasons[0], "stop");
+    assert_eq!(rag.scenario, Scenario::Rag);
+    assert_eq!((rag.turn_index, rag.parent_row_id), (Some(1), Some(0)));
+    assert_eq!(rag.think_time_us, Some(25_381_000));
+    assert_eq!(rag.time_to_first_chunk_us, None, "a first chunk at the end is none");
+    assert_eq!(failure.status, Status::RateLimited);
+    assert_eq!((failure.input_tokens, failure.output_tokens), (None, None));
+    assert_eq!(failure.flags, [Flag::ZeroMeansUnknown]);
+    assert_eq!((failure.http_status_code, failure.session_id_hash), (Some(429), None));
+    assert_eq!(failure.rag_label, RagLabel::Unknowable);
+    assert_eq!(hit.cache_status, Some(CacheStatus::Hit));
+    assert_eq!(hit.flags, [Flag::CacheHit]);
+}
+
+/// A row of `LiteLLM_SpendLogs` with some fields replaced.
+fn spend(changes: &[(&str, serde_json::Value)]) -> String {
+    let mut row = serde_json::json!({
+        "request_id": "r", "call_type": "acompletion", "api_key": "k", "spend": 0.1,
+        "total_tokens": 30, "prompt_tokens": 20, "completion_tokens": 10,
+        "startTime": "2026-11-24 09:15:02.000", "endTime": "2026-11-24 09:15:05.000",
+        "completionStartTime": "2026-11-24 09:15:03.000", "model": "m", "model_group": "g",
+        "custom_llm_provider": "openai", "user": "u", "metadata": {}, "cache_hit": "False",
+        "cache_key": "c", "team_id": "t", "end_user": "e", "messages": {}, "response": {},
+        "session_id": "s", "status": "success", "proxy_server_request": {}
+    });
+    for (field, value) in changes {
+        row[field] = value.clone();
+    }
+    row.to_string()
+}
+
+fn one(changes: &[(&str, serde_json::Value)]) -> RequestRecord {
+    read_text(&spend(changes), hints()).unwrap().rows.remove(0)
+}
+
+#[test]
+fn client_hang_ups_are_not_successes() {
+    for error in [
+        serde_json::json!({"error_information": {"error_class": "ClientDisconnect", "error_code": "499"}}),
+        serde_json::json!({"error_information": {"error_code": 499}}),
+    ] {
+        let row = one(&[("metadata", error)]);
+        assert_eq!(row.status, Status::Cancelled);
+        assert_eq!(row.flags, [Flag::ClientHangUp]);
+        assert!(row.output_is_censored());
+        assert_eq!(row.output_tokens, Some(10));
+    }
+    assert_eq!(one(&[]).status, Status::Ok);
+}
+
+#[test]
+fn odd_litellm_rows_are_marked() {
+    let before = serde_json::json!("2026-11-24 09:15:01.000");
+    let row = one(&[("endTime", before)]);
+    assert_eq!((row.duration_us, row.end_time), (None, None));
+    assert_eq!(row.flags, [Flag::NegativeDuration]);
+    let same = serde_json::json!("2026-11-24 09:15:02.000");
+    let row = one(&[("endTime", same), ("total_tokens", 31.into())]);
+    assert_eq!(row.flags, [Flag::StartEqualsEnd, Flag::TokenSumMismatch]);
+    let usage = serde_json::json!({"usage_object": {"cache_read_input_tokens": 21,
+        "completion_tokens_details": {"reasoning_tokens": 4}}});
+    let row = one(&[("metadata", usage)]);
+    assert_eq!((row.cache_read_input_tokens, row.reasoning_output_tokens), (None, Some(4)));
+    assert_eq!(row.flags, [Flag::CachedExceedsInput]);
+    let cut = serde_json::json!("{\"messages\": [\"litellm_trunc");
+    assert_eq!(one(&[("proxy_server_request", cut)]).flags, [Flag::TruncatedBody]);
+    let tools = serde_json::json!({"tools": [{"name": "x"}], "max_tokens": 50});
+    let row = one(&[("proxy_server_request", tools)]);
+    assert_eq!((row.scenario, row.max_tokens), (Scenario::Agent, Some(50)));
+}
+
+#[test]
+fn rows_that_are_no_requests_are_counted_by_reason() {
+    let text = [
+        spend(&[]),
+        spend(&[("call_type", "acreate_batch".into())]),
+        spend(&[("startTime", serde_json::Value::Null)]),
+        spend(&[(
+            "metadata",
+            serde_json::json!({"user_api_key_alias": "litellm-internal-health-check"}),
+        )]),
+        // A caller can write any tag: it decides nothing.
+        spend(&[("request_tags", serde_json::json!(["litellm-internal-health-check"]))]),
+    ];
+    let got = read_text(&text.join("\n"), hints()).unwrap();
+    let dropped: Vec<_> = got.ingested.metadata.counts.dropped.into_iter().collect();
+    let expected = ["no_time", "not_llm", "probe"].map(|reason| (reason.to_owned(), 1));
+    assert_eq!(dropped, expected);
+    assert_eq!(got.rows.len(), 2);
+}
+
+#[test]
+fn retries_become_one_row_and_no_session() {
+    let trace = serde_json::json!({"litellm_trace_id": "call-1"});
+    let failure = [
+        ("metadata", trace.clone()),
+        ("status", "failure".into()),
+        ("prompt_tokens", 0.into()),
+        ("completion_tokens", 0.into()),
+        ("total_tokens", 0.into()),
+    ];
+    let success = [
+        ("metadata", trace),
+        ("startTime", "2026-11-24 09:15:06.000".into()),
+        ("endTime", "2026-11-24 09:15:09.000".into()),
+    ];
+    let got = read_text(&[spend(&success), spend(&failure)].join("\n"), hints()).unwrap();
+    assert_eq!(got.rows.len(), 1);
+    let row = &got.rows[0];
+    assert_eq!((row.attempt_count, row.status, row.input_tokens), (2, Status::Ok, Some(20)));
+    assert_eq!(row.duration_us, Some(7_000_000));
+    assert_eq!(row.flags, [Flag::AttemptsMerged]);
+    assert_eq!(row.session_id_hash, None, "attempts of one call are one row");
+    assert_eq!(got.ingested.metadata.counts.merged, 1);
+}
+
+#[test]
+fn broken_records_are_rejected_with_their_place() {
+    let mut text = vec![
+        spend(&[]),
+        spend(&[("prompt_tokens", (-1).into())]),
+        "not json".to_owned(),
+        "[1, 2]".to_owned(),
+        spend(&[("status", "odd".into())]),
+        spend(&[("metadata", 5.into())]),
+    ];
+    let mut cut = spend(&[]);
+    cut.truncate(40);
+    text.push(cut);
+    let got = read_text(&text.join("\r\n"), hints()).unwrap();
+    assert_eq!((got.rows.len(), got.ingested.metadata.counts.rejected), (1, 6));
+    assert_eq!(got.ingested.metadata.counts.lines, 7);
+    assert!(got.ingested.reject_share() > 0.8);
+    let found: Vec<String> = got
+        .rejects
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| format!("{} {} {}", line["line"], line["field"], line["reason"]))
+        .collect();
+    insta::assert_snapshot!(found.join("\n"), @"");
+}
+
+#[test]
+fn broken_csv_records_are_rejected_with_their_place() {
+    let text = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n\
+        2023-11-16 10:00:00.1234567,611,37\r\n\
+        2023-11-16 10:00:01,1203\r\n\
+        yesterday,58,0\r\n\
+        ,58,0\r\n\
+        2023-11-16 09:00:00,58,0";
+    let got = read_text(text, hints()).unwrap();
+    let counts = &got.ingested.metadata.counts;
+    assert_eq!((counts.read, counts.kept, counts.rejected), (5, 2, 2));
+    assert_eq!(counts.dropped["no_time"], 1);
+    assert_eq!((got.rows[0].status, got.rows[0].output_tokens), (Status::Error, Some(0)));
+    assert_eq!(got.rows[1].source_line, Some(2));
+    assert!(got.rejects.contains(r#""line":3,"byte":77,"field":"","reason":"has 2 fields"#));
+    assert!(got.rejects.contains(r#""line":4"#), "{}", got.rejects);
+}
+
+#[test]
+fn azure_code_is_exact_to_the_microsecond() {
+    let Some(got) = read_shared("traces/azure2023_code.csv", hints()) else { return };
+    assert_eq!(got.rows.len(), 8_819);
+    let arrival = |row: &RequestRecord| row.arrival_time.unwrap().to_string();
+    assert_eq!(arrival(&got.rows[0]), "2023-11-16T18:17:03.979960Z");
+    assert_eq!(arrival(&got.rows[8_818]), "2023-11-16T19:14:19.928016Z");
+    assert!(got.rows.iter().all(|row| row.zone_assumed && row.arrival_resolution_us == 1));
+    let sum: u64 = got.rows.iter().map(|row| u64::from(row.input_tokens.unwrap())).sum();
+    assert_eq!(sum, 18_059_974);
+    let decision = &got.ingested.metadata.decisions[0];
+    assert_eq!((decision.what.as_str(), decision.value.as_str()), ("zone of `TIMESTAMP`", "UTC"));
+}
+
+#[test]
+fn mooncake_is_milliseconds_with_keyed_blocks() {
+    let Some(got) = read_shared("traces/mooncake_fast25_synthetic.jsonl", hints()) else { return };
+    assert_eq!(got.rows.len(), 3_993);
+    let last = got.rows.last().unwrap();
+    assert_eq!(last.arrival_time, Some(WallTime(1_022_025_000)));
+    assert_eq!(last.arrival_source, ArrivalSource::RelativeOrigin);
+    assert_eq!(last.prefix_block_size, Some(512));
+    let (first, second) = (&got.rows[0].prefix_block_hashes, &got.rows[1].prefix_block_hashes);
+    assert_eq!((first.len(), second.len()), (79, 72));
+    assert!(first.iter().all(|hash| *hash > 1_000 && !second.contains(hash)));
+    let decision = &got.ingested.metadata.decisions[0];
+    assert!(decision.why.contains("requests/s"), "{decision:?}");
+    let seconds = Hints { units: vec![(None, stamp::Unit::Seconds)], ..hints() };
+    let got = read_shared("traces/mooncake_fast25_synthetic.jsonl", seconds).unwrap();
+    let last = got.rows.last().unwrap();
+    assert_eq!(last.arrival_time, Some(WallTime(1_022_025_000_000)));
+    assert_eq!(last.prefix_block_size, None);
+}
+
+#[test]
+fn a_map_reads_any_table() {
+    let map = mapped(&["input_tokens=num_prefill_tokens", "output_tokens=num_decode_tokens"]);
+    let Some(got) = read_shared("traces/etalon_sharegpt8k_lengths.csv", map) else { return };
+    assert_eq!(got.rows.len(), 30_731);
+    assert!(got.rows.iter().all(|row| row.arrival_source == ArrivalSource::None));
+    assert!(got.rows.iter().all(|row| row.arrival_time.is_none()));
+    let map = mapped(&[
+        "arrival=arrival_time_ns",
+        "input_tokens=input_toks",
+        "output_tokens=output_toks",
+    ]);
+    let got = read_shared("traces/llmservingsim_sharegpt300_counts.csv", map).unwrap();
+    assert_eq!(got.rows.len(), 300);
+    assert_eq!(got.rows[0].arrival_time, Some(WallTime(46_926)));
+    assert_eq!(got.rows[0].arrival_source, ArrivalSource::RelativeOrigin);
+}
+
+#[test]
+fn a_map_reads_paths_of_json() {
+    let text = r#"{"t": 1795511731.5, "usage": {"in": 7, "out": "9"}, "ms": 250, "code": 499, "user": {"id": 5}, "conv": "c"}
+{"t": 1795511730, "usage": {"in": 0}, "ms": 1000, "code": 200, "conv": "c"}
+{"usage": {"in": 1}}"#;
+    let got = read_text(
+        text,
+        mapped(&[
+            "end=t",
+            "input_tokens=usage.in",
+            "output_tokens=usage.out",
+            "duration=ms",
+            "http_status=code",
+            "user=user.id",
+            "session=conv",
+        ]),
+    )
+    .unwrap();
+    assert_eq!(got.ingested.metadata.counts.dropped["no_time"], 1);
+    let [first, second] = &got.rows[..] else { panic!("two rows") };
+    assert_eq!(first.arrival_time, Some(WallTime(1_795_511_729_000_000)));
+    assert_eq!(first.arrival_source, ArrivalSource::EndMinusDuration);
+    assert_eq!((first.status, first.input_tokens), (Status::Ok, None));
+    assert_eq!(first.flags, [Flag::ZeroMeansUnknown]);
+    assert_eq!((second.status, second.output_tokens), (Status::Cancelled, Some(9)));
+    assert!(second.user_hash.is_some());
+    assert_eq!(second.think_time_us, Some(1_250_000));
+}
+
+#[test]
+fn a_map_that_does_not_fit_is_an_error() {
+    let error = |text: &str, map: &[&str]| read_text(text, mapped(map)).unwrap_err();
+    insta::assert_snapshot!(error("a,b\n1,2\n", &["input_tokens=c"]), @"log: no column `c`; found a, b");
+    insta::assert_snapshot!(error("{\"a\":1}\n", &["input_tokens=b.c"]), @"log: no column `b.c`; found no value of it in the first 1 records");
+    let bad = format::generic::parse_map("speed=x").unwrap_err();
+    insta::assert_snapshot!(bad, @"--map: expected `FIELD=COLUMN` with a known field, found `speed=x`");
+}
+
+#[test]
+fn times_of_two_kinds_do_not_mix() {
+    let folder = tempfile::tempdir().unwrap();
+    let (offsets, dates) = (folder.path().join("a.jsonl"), folder.path().join("b.csv"));
+    std::fs::write(&offsets, r#"{"timestamp":0,"input_length":1,"output_length":1}"#).unwrap();
+    std::fs::write(&dates, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 10:00:00,1,1\n")
+        .unwrap();
+    let error = read_with(&[offsets.clone(), dates], hints(), 10).unwrap_err();
+    assert!(error.contains("b.csv: its times are dates, those of the files before"), "{error}");
+    let got = read_with(&[offsets.clone(), offsets], hints(), 10).unwrap();
+    assert_eq!(got.ingested.metadata.files.len(), 2);
+    assert_eq!(got.rows[1].source_file_id, 1);
+}
+
+#[test]
+fn nothing_left_is_an_error_with_counts() {
+    let probe = spend(&[("api_key", "litellm-internal-health-check".into())]);
+    let error = read_text(&probe, hints()).unwrap_err();
+    insta::assert_snapshot!(error, @"no request left of 1 records: 1 dropped, 0 rejected");
+}
+
+#[test]
+fn packing_and_run_size_do_not_change_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |n: u64| {
+        spend(&[
+            ("session_id", format!("s{}", n % 50).into()),
+            ("startTime", format!("2026-11-24 09:{:02}:00.000", n * 37 % 60).into()),
+        ])
+    };
+    let text: Vec<String> = (0..500).map(line).collect();
+    let text = text.join("\n");
+    let (head, tail) = text.as_bytes().split_at(text.len() / 3);
+    let mut packed = Vec::new();
+    for part in [head, tail] {
+        let mut encoder = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast());
+        encoder.write_all(part).unwrap();
+        encoder.finish().unwrap();
+    }
+    let (plain, gz) = (folder.path().join("log"), folder.path().join("log.gz"));
+    std::fs::write(&plain, &text).unwrap();
+    std::fs::write(&gz, &packed).unwrap();
+    let expected = read_with(&[plain], hints(), 10_000).unwrap();
+    assert_eq!(expected.rows.len(), 500);
+    for run_rows in [1, 7, 499] {
+        assert_eq!(read_with(&[gz.clone()], hints(), run_rows).unwrap().rows, expected.rows);
+    }
+    let cut = packed.len() - 3;
+    std::fs::write(&gz, &packed[..cut]).unwrap();
+    let error = read_with(&[gz], hints(), 10).unwrap_err();
+    assert!(
+        error.ends_with(&format!(
+            "log.gz: the gzip stream is cut at byte {cut}, before its end mark"
+        ))
+    );
+}
+
+/// A text that must not appear in any output.
+const CANARY: &str = "CANARY 7f3a-secret";
+
+/// Puts the canary into every string of a value, but for names of models.
+fn plant(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => CANARY.clone_into(text),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(plant),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(plant),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_planted_secret_reaches_no_output() {
+    let body = serde_json::json!({
+        "metadata": {"error_information": {"error_class": "x", "error_message": "x", "error_code": "x"},
+            "litellm_trace_id": "x", "user_api_key_alias": "x", "tags": ["x"]},
+        "request_tags": ["x"], "requester_ip_address": "x", "api_base": "x", "organization_id": "x",
+        "response": {"choices": [{"finish_reason": "x", "message": {"content": "x"}}]},
+        "proxy_server_request": {"model": "x", "messages": [{"content": "x"}], "stream": "x"},
+        "messages": [{"role": "x"}]
+    });
+    let mut base: serde_json::Value = serde_json::from_str(&spend(&[])).unwrap();
+    for (field, value) in body.as_object().unwrap() {
+        base[field] = value.clone();
+    }
+    let mut lines = Vec::new();
+    let fields: Vec<String> = base.as_object().unwrap().keys().cloned().collect();
+    for field in &fields {
+        // Names of models are what a trace is about; every other text is planted.
+        if matches!(field.as_str(), "model" | "model_group") {
+            continue;
+        }
+        let mut row = base.clone();
+        if row[field].is_number() {
+            row[field] = "x".into();
+        }
+        plant(&mut row[field]);
+        lines.push(row.to_string());
+    }
+    lines.push(format!("{CANARY} is no json"));
+    let folder = tempfile::tempdir().unwrap();
+    let (log, trace) = (folder.path().join("log"), folder.path().join("trace.parquet"));
+    std::fs::write(&log, lines.join("\n")).unwrap();
+    let options = Options {
+        hints: hints(),
+        hasher: Hasher::new(b"a salt for tests"),
+        spill_folder: folder.path().to_owned(),
+        run_rows: 3,
+    };
+    let mut rejects = Rejects::create(&trace, false).unwrap();
+    let mut writer = TraceWriter::create(&trace, false).unwrap();
+    let mut rows = Vec::new();
+    let ingested = ingest(&[log], &options, &mut rejects, &|_| {}, &mut |batch| {
+        rows.extend_from_slice(batch);
+        Ok(writer.write(batch)?)
+    })
+    .unwrap();
+    writer.finish(&ingested.metadata).unwrap();
+    assert!(ingested.metadata.counts.rejected >= 6, "{:?}", ingested.metadata.counts);
+    let mut outputs = vec![format!("{:?}", rejects.reasons()), format!("{rows:?}")];
+    outputs.push(ingested.quality.render(&ingested.metadata));
+    outputs.push(format!("{:?}", TraceReader::open(&trace).unwrap().metadata()));
+    for path in [rejects.commit().unwrap().unwrap(), trace] {
+        outputs.push(String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned());
+    }
+    for output in outputs {
+        assert!(!output.contains("CANARY"), "{output}");
+    }
+}
