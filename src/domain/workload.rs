@@ -154,7 +154,7 @@ pub struct LengthFit {
     pub parameters: Vec<Parameter>,
     /// Log-likelihood of the data under it.
     pub log_likelihood: Option<f64>,
-    /// Kolmogorov–Smirnov distance sup|F_n − F|.
+    /// Kolmogorov–Smirnov distance `sup|F_n − F|`.
     pub ks_d: Option<f64>,
     /// Wasserstein-1 distance over the mean.
     pub w1_over_mean: Option<f64>,

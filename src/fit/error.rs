@@ -1,6 +1,6 @@
 //! What can go wrong in a fit, in one line each, with what to do about it.
 //!
-//! A bad fit is no error: it is a verdict. Errors are rows out of order, parts that cannot be
+//! The caller puts the name of the trace before the line. //! A bad fit is no error: it is a verdict. Errors are rows out of order, parts that cannot be
 //! merged, and a trace with nothing in it to fit.
 
 use crate::domain::time::WallTime;
@@ -46,11 +46,11 @@ pub enum FitError {
         what: &'static str,
     },
     /// The trace is empty.
-    #[error("trace: 0 rows, expected at least 1 request")]
+    #[error("no rows, expected at least 1 request")]
     NoRows,
     /// No row has a length above zero.
     #[error(
-        "trace: no length above zero in {rows} rows ({failed} failed, {no_input} without input \
+        "no length above zero in {rows} rows ({failed} failed, {no_input} without input \
          tokens, {no_output} without output tokens)"
     )]
     NoLengths {
@@ -123,10 +123,10 @@ mod tests {
         parts: fitted with different options, expected equal ones
         hint: fit every part with the same options and the same start of the trace
 
-        trace: 0 rows, expected at least 1 request
+        no rows, expected at least 1 request
         hint: look at what `tracewright ingest` dropped or rejected, and why
 
-        trace: no length above zero in 9 rows (2 failed, 7 without input tokens, 7 without output tokens)
+        no length above zero in 9 rows (2 failed, 7 without input tokens, 7 without output tokens)
         hint: the logs carry no token counts of finished requests; name their columns with `tracewright ingest --map`
         "#);
     }

@@ -6,27 +6,11 @@
 //! entry (about 50 bytes) per session, nothing per request.
 
 use crate::domain::convert;
+use crate::domain::proportion;
 use crate::domain::record::{Hash128, RagLabel, RequestRecord, SessionSource, Status};
 use crate::domain::scenario::Scenario;
 use crate::domain::workload::{MixModel, Share, ShareBasis};
 use std::collections::BTreeMap;
-
-/// 97.5 % point of the standard normal.
-const Z: f64 = 1.959_963_984_540_054;
-
-/// Returns the 95 % Wilson interval of a share of `count` in `of`; `None` for `of` = 0.
-///
-/// (p + z²/2n ± z√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
-pub(super) fn wilson(count: u64, of: u64) -> Option<(f64, f64)> {
-    let n = convert::float(of);
-    let p = convert::float(count) / n;
-    let centre = p + Z * Z / (2.0 * n);
-    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + Z * Z / n;
-    let low = if count == 0 { 0.0 } else { (centre - half) / scale };
-    let high = if count == of { 1.0 } else { (centre + half) / scale };
-    (of > 0).then_some((low, high))
-}
 
 /// What is known of one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,15 +202,15 @@ fn make_share(
     (count, of): (u64, u64),
     basis: ShareBasis,
 ) -> Share {
-    let interval = wilson(count, of).filter(|_| basis != ShareBasis::Unknown);
+    let interval = proportion::wilson(count, of).filter(|_| basis != ShareBasis::Unknown);
     Share {
         what,
         denominator,
         count,
         of,
-        share: interval.map(|_| convert::float(count) / convert::float(of)),
-        low: interval.map(|(low, _)| low),
-        high: interval.map(|(_, high)| high),
+        share: interval.map(|interval| interval.share),
+        low: interval.map(|interval| interval.lower),
+        high: interval.map(|interval| interval.upper),
         basis: if interval.is_some() { basis } else { ShareBasis::Unknown },
     }
 }
@@ -236,20 +220,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wilson_meets_published_values() {
+    fn intervals_meet_published_values() {
         let cases = [
             (3, 200, 0.0051, 0.0432, 5e-5),
             (0, 500, 0.0, 0.0076, 5e-5),
             (12, 10_000, 0.00069, 0.00210, 5e-6),
         ];
         for (count, of, want_low, want_high, tolerance) in cases {
-            let (low, high) = wilson(count, of).unwrap();
+            let what = (String::new(), String::new());
+            let share = make_share(what, (count, of), ShareBasis::Measured);
+            let (low, high) = (share.low.unwrap(), share.high.unwrap());
             assert!((low - want_low).abs() <= tolerance, "{count}/{of}: {low}");
             assert!((high - want_high).abs() <= tolerance, "{count}/{of}: {high}");
         }
-        assert_eq!(wilson(0, 0), None);
-        let (low, high) = wilson(5, 5).unwrap();
-        assert!(low > 0.5 && high >= 1.0 && high <= 1.0);
+        let nothing = make_share((String::new(), String::new()), (0, 0), ShareBasis::Measured);
+        assert_eq!((nothing.basis, nothing.high), (ShareBasis::Unknown, None));
     }
 
     fn row(session: Option<u8>) -> RequestRecord {

@@ -19,7 +19,7 @@ use crate::domain::schedule::{Release, ScheduledRequest};
 use crate::domain::time::{NANOS_PER_SECOND, Nanos};
 use serde::{Deserialize, Serialize};
 use sorted::Sorted;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// File name of the forerunner.
@@ -45,7 +45,7 @@ pub struct OutcomeRecorder {
     stream: IpcWriter,
     pending: Vec<RequestOutcome>,
     pending_since: Option<Nanos>,
-    recorded: BTreeSet<u64>,
+    recorded: Ids,
 }
 
 impl OutcomeRecorder {
@@ -66,7 +66,7 @@ impl OutcomeRecorder {
             stream: IpcWriter::create(&path, &columns::schema())?,
             pending: Vec::new(),
             pending_since: None,
-            recorded: BTreeSet::new(),
+            recorded: Ids::default(),
         })
     }
 
@@ -118,7 +118,7 @@ impl OutcomeRecorder {
 
     /// Returns the outcomes recorded so far.
     pub fn rows(&self) -> u64 {
-        convert::count(self.recorded.len())
+        self.recorded.count
     }
 
     /// Writes `requests.parquet` and `chunks.parquet` and removes the forerunner.
@@ -131,6 +131,25 @@ impl OutcomeRecorder {
         self.stream.finish()?;
         let nothing = std::iter::empty::<Result<Vec<ScheduledRequest>, TableError>>();
         convert_partial(&self.dir, nothing, Ending::Whole).map(|_| ())
+    }
+}
+
+/// A set of ids that lie close together: one bit each, 64 to a word.
+#[derive(Debug, Default)]
+struct Ids {
+    words: BTreeMap<u64, u64>,
+    count: u64,
+}
+
+impl Ids {
+    /// Adds an id; returns whether it is new.
+    fn insert(&mut self, id: u64) -> bool {
+        let word = self.words.entry(id / 64).or_default();
+        let bit = 1 << (id % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        self.count += u64::from(new);
+        new
     }
 }
 
@@ -387,6 +406,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ids_at_the_edges_of_words() {
+        let mut ids = Ids::default();
+        for id in [0, 63, 64, 127, u64::MAX] {
+            assert!(ids.insert(id), "{id}");
+            assert!(!ids.insert(id), "{id}");
+        }
+        assert_eq!(ids.count, 5);
     }
 
     #[test]

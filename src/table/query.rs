@@ -211,7 +211,8 @@ mod scan {
     }
 }
 
-#[cfg(all(test, feature = "polars"))]
+#[cfg(test)]
+#[cfg(feature = "polars")]
 mod tests {
     use super::*;
     use crate::domain::record::{RequestRecord, Status};

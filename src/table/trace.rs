@@ -292,7 +292,7 @@ fn decode_rest(from: &mut Decoder<'_, RequestRecord>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::file::ROW_GROUP_ROWS;
+    use crate::table::file::BATCH_ROWS;
     use crate::table::samples::Draw;
     use proptest::prelude::*;
 
@@ -346,11 +346,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.parquet");
         let blank = RequestRecord::unknown("x".into(), 0, 1);
-        write(&path, &[&vec![blank; ROW_GROUP_ROWS + 1]]).unwrap();
+        write(&path, &[&vec![blank; BATCH_ROWS + 1]]).unwrap();
         let sizes: Vec<_> =
             TraceReader::open(&path).unwrap().map(|batch| batch.unwrap().len()).collect();
-        assert_eq!(sizes.iter().sum::<usize>(), ROW_GROUP_ROWS + 1);
-        assert!(sizes.iter().all(|&rows| rows <= ROW_GROUP_ROWS), "{sizes:?}");
+        assert_eq!(sizes.iter().sum::<usize>(), BATCH_ROWS + 1);
+        assert!(sizes.iter().all(|&rows| rows <= BATCH_ROWS), "{sizes:?}");
     }
 
     #[test]
