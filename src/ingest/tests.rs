@@ -255,7 +255,14 @@ fn broken_records_are_rejected_with_their_place() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
         .map(|line| format!("{} {} {}", line["line"], line["field"], line["reason"]))
         .collect();
-    insta::assert_snapshot!(found.join("\n"), @"");
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    2 "prompt_tokens" "is negative, not a whole number"
+    3 "" "is not a JSON object"
+    4 "" "is not a JSON object"
+    5 "status" "is neither `success` nor `failure`"
+    6 "metadata" "is not the JSON object that LiteLLM writes"
+    7 "" "the line ends in the middle of its JSON, at byte 40"
+    "#);
 }
 
 #[test]
