@@ -236,8 +236,9 @@ impl IngestError {
             Self::Garbage { .. } => "remove the bytes after the last member, or pack it again",
             Self::RecordTooLong { .. } => "quotes inside a CSV field are doubled",
             Self::JsonArray { .. } => "make lines of it: `jq -c '.[]' FILE > FILE.jsonl`",
-            Self::UnknownHeader { map_line, .. } => return Some(unknown_hint(map_line)),
-            Self::UnknownFormat { map_line, .. } => return Some(unknown_hint(map_line)),
+            Self::UnknownHeader { map_line, .. } | Self::UnknownFormat { map_line, .. } => {
+                return Some(unknown_hint(map_line));
+            }
             Self::NoColumn { .. } => "names are case-sensitive; see `--map FIELD=COLUMN`",
             Self::NoMap { .. } => "for example `--map input_tokens=COLUMN`",
             Self::BadMap { .. } => {

@@ -7,7 +7,6 @@ use crate::domain::convert;
 use crate::domain::record::{Flag, RequestRecord, Status};
 use crate::domain::time::WallTime;
 use crate::domain::trace::TraceMetadata;
-use std::fmt::Write;
 
 /// Returns whether a row has a value in a column.
 type HasValue = fn(&RequestRecord) -> bool;
@@ -84,11 +83,8 @@ impl Quality {
 
     /// Returns the table as text, with the decisions behind it.
     pub fn render(&self, metadata: &TraceMetadata) -> String {
-        let mut out = String::new();
-        let mut line = |name: &str, value: String| {
-            // Writing to a string cannot fail.
-            let _: std::fmt::Result = writeln!(out, "{name:<28} {value}");
-        };
+        let mut lines = Vec::new();
+        let mut line = |name: &str, value: String| lines.push(format!("{name:<28} {value}\n"));
         line("rows", self.rows.to_string());
         if let (Some(first), Some(last)) = (self.first, self.last) {
             line("first arrival", first.to_string());
@@ -125,7 +121,7 @@ impl Quality {
         for decision in &metadata.decisions {
             line(&decision.what, format!("{} ({})", decision.value, decision.why));
         }
-        out
+        lines.concat()
     }
 
     fn share(&self, count: u64) -> String {
