@@ -50,8 +50,8 @@ pub(crate) struct Reading {
     format: Option<Format>,
     /// Column of the log that holds a field; makes the format `generic`
     ///
-    /// FIELD is a column of the trace or its short name (arrival, input_tokens, output_tokens,
-    /// session, model, status, duration, ...); COLUMN of JSONL may be a dotted path.
+    /// FIELD is a column of the trace or its short name (`arrival`, `input_tokens`,
+    /// `output_tokens`, `session`, `model`, `status`, `duration`, ...); COLUMN of JSONL may be a dotted path.
     #[arg(long, value_name = "FIELD=COLUMN")]
     map: Vec<String>,
     /// Zone of times that carry none [default: UTC, and printed]
@@ -248,4 +248,105 @@ fn too_many(counts: &IngestCounts, found: f64, allowed: f64) -> String {
         100.0 * found,
         100.0 * allowed
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::trace::TraceReader;
+
+    const LOG: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
+        2023-11-16 10:00:01,20,5\n2023-11-16 10:00:00,10,6\nyesterday,1,1\n";
+
+    fn globals(force: bool) -> Globals {
+        Globals { seed: 42, quiet: true, no_progress: true, force }
+    }
+
+    fn reading(folder: &Path) -> Reading {
+        let salt = folder.join("salt");
+        std::fs::write(&salt, "a salt for tests").unwrap();
+        Reading {
+            format: None,
+            map: Vec::new(),
+            tz: None,
+            time_unit: Vec::new(),
+            max_reject_share: 0.01,
+            salt_file: Some(salt),
+        }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = folder.read_dir().unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_trace_and_its_rejects_appear_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, out) = (folder.path().join("log.csv"), folder.path().join("t.parquet"));
+        std::fs::write(&log, LOG).unwrap();
+        let mut reading = reading(folder.path());
+        let logs = [log];
+        let done = ingest_to(&logs, &reading, &out, &globals(false)).unwrap();
+        assert_eq!((done.counts.kept, done.counts.rejected), (2, 1));
+        assert!(done.too_many_rejects);
+        assert!(done.table.starts_with("rows                         2\n"));
+        assert_eq!(names(folder.path()), ["log.csv", "salt", "t.parquet", "t.rejects.jsonl"]);
+        let reader = TraceReader::open(&out).unwrap();
+        assert_eq!((reader.rows(), &reader.metadata().counts), (2, &done.counts));
+        let first = std::fs::read(&out).unwrap();
+        let again = ingest_to(&logs, &reading, &out, &globals(false)).unwrap_err();
+        assert!(again.to_string().contains("t.parquet"), "{again}");
+        reading.max_reject_share = 0.5;
+        assert!(!ingest_to(&logs, &reading, &out, &globals(true)).unwrap().too_many_rejects);
+        assert_eq!(std::fs::read(&out).unwrap(), first, "equal logs and salt, equal bytes");
+    }
+
+    #[test]
+    fn a_failed_ingest_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, out) = (folder.path().join("log.csv"), folder.path().join("t.parquet"));
+        std::fs::write(&log, "a,b\n1,2\n").unwrap();
+        let reading = reading(folder.path());
+        let error = ingest_to(&[log], &reading, &out, &globals(false)).unwrap_err();
+        let text = failure::render(&error);
+        assert!(text.contains("the header is of no known format: a, b\nhint: known"), "{text}");
+        assert_eq!(names(folder.path()), ["log.csv", "salt"]);
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("t.parquet");
+        let refuse = |change: fn(&mut Reading)| {
+            let mut reading = reading(folder.path());
+            change(&mut reading);
+            ingest_to(&[], &reading, &out, &globals(false)).unwrap_err().to_string()
+        };
+        insta::assert_snapshot!(refuse(|r| r.max_reject_share = 1.5), @"--max-reject-share: expected a share from 0 to 1, found 1.5");
+        insta::assert_snapshot!(refuse(|r| r.time_unit = vec!["min".to_owned()]), @"--time-unit: expected s, ms, us or ns, found `min`");
+        insta::assert_snapshot!(refuse(|r| r.map = vec!["a".to_owned()]), @"--map: expected `FIELD=COLUMN` with a known field, found `a`");
+        insta::assert_snapshot!(refuse(|_| {}), @"no log named: expected at least one file, found none");
+        assert_eq!(parse_unit("t=ns").unwrap(), (Some("t".to_owned()), Unit::Nanos));
+    }
+
+    #[test]
+    fn the_summary_says_where_every_record_went() {
+        let counts = IngestCounts {
+            read: 10,
+            kept: 5,
+            merged: 1,
+            dropped: [("no_time".to_owned(), 1), ("probe".to_owned(), 2)].into(),
+            rejected: 1,
+            lines: 11,
+        };
+        insta::assert_snapshot!(summary(&counts, 1), @"read 10 records on 11 lines of 1 file: kept 5, merged 1, dropped 3 (no_time 1, probe 2), rejected 1");
+        insta::assert_snapshot!(too_many(&counts, 0.1, 0.01), @r"
+        error: 1 of 10 records rejected (10.00 %), more than --max-reject-share allows (1.00 %); the trace is written
+        hint: see the reasons in the rejects file
+        ");
+    }
 }

@@ -149,10 +149,10 @@ impl<'de> Visitor<'de> for KeysVisitor {
 }
 
 fn describe_header(names: &[&str]) -> String {
-    let is_data = |name: &&str| {
+    let is_data = |name: &str| {
         name.is_empty() || name.parse::<f64>().is_ok() || name.starts_with("20") || !is_safe(name)
     };
-    match names.iter().position(|name| is_data(&name)) {
+    match names.iter().position(|name| is_data(name)) {
         Some(place) => {
             format!("the first line looks like data, not names (column {})", place + 1)
         }

@@ -3,6 +3,7 @@
 //! A record that cannot be read is no error: it goes to the rejects file ([`super::diagnostic`]).
 //! Messages name files, columns and counts. They never quote a value of a record.
 
+use crate::domain::position::Position;
 use crate::table::TableError;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -153,12 +154,10 @@ pub enum IngestError {
         found: String,
     },
     /// Numbers of one time column that cannot have one unit.
-    #[error("{file}:{line}: times in `{column}` do not share one unit: expected {unit}")]
+    #[error("{at}: times in `{column}` do not share one unit: expected {unit}")]
     MixedUnits {
-        /// The file, as the user named it.
-        file: Arc<str>,
-        /// The line that does not fit; 0 for the sample.
-        line: u64,
+        /// The line that does not fit, or the file when the sample itself is mixed.
+        at: Position,
         /// The column.
         column: String,
         /// What was expected and found.
@@ -237,8 +236,9 @@ impl IngestError {
             Self::Garbage { .. } => "remove the bytes after the last member, or pack it again",
             Self::RecordTooLong { .. } => "quotes inside a CSV field are doubled",
             Self::JsonArray { .. } => "make lines of it: `jq -c '.[]' FILE > FILE.jsonl`",
-            Self::UnknownHeader { map_line, .. } => return Some(unknown_hint(map_line)),
-            Self::UnknownFormat { map_line, .. } => return Some(unknown_hint(map_line)),
+            Self::UnknownHeader { map_line, .. } | Self::UnknownFormat { map_line, .. } => {
+                return Some(unknown_hint(map_line));
+            }
             Self::NoColumn { .. } => "names are case-sensitive; see `--map FIELD=COLUMN`",
             Self::NoMap { .. } => "for example `--map input_tokens=COLUMN`",
             Self::BadMap { .. } => {
@@ -309,7 +309,11 @@ mod tests {
             IngestError::BadMap { found: text() },
             IngestError::BadUnit { found: text() },
             IngestError::BadZone { found: text() },
-            IngestError::MixedUnits { file: file.clone(), line: 3, column: text(), unit: text() },
+            IngestError::MixedUnits {
+                at: Position { file: file.clone(), line: 3, byte: None },
+                column: text(),
+                unit: text(),
+            },
             IngestError::MixedOrigins { file, found: "missing", expected: "dates" },
             IngestError::NoRows { read: 3, dropped: 2, rejected: 1 },
             IngestError::Salt { path: "salt".into(), action: "read", source: io() },
@@ -329,6 +333,54 @@ mod tests {
                 writeln!(text, "    {hint}").unwrap();
             }
         }
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        no log named: expected at least one file, found none
+            for example `tracewright ingest spendlogs.jsonl -o trace.parquet`
+        a.log: cannot be read
+        a.log: expected a log file, found a directory
+        a.log: expected records, found an empty file
+        a.log: expected JSONL or CSV text, found a zip archive
+            export the log as JSONL or CSV; gzip and zstd are unpacked
+        a.log: the gzip stream is cut at byte 7, before its end mark
+            copy the file again, or unpack what is there and ingest that
+        a.log: the zstd stream is damaged near byte 7
+            copy the file again and test it with `gzip -t` or `zstd -t`
+        a.log: leftover bytes at byte 7, expected the end or another compressed member
+            remove the bytes after the last member, or pack it again
+        a.log:3: a CSV record is longer than 64 bytes; is a quote left open?
+            quotes inside a CSV field are doubled
+        a.log: expected one JSON object a line, found a JSON array
+            make lines of it: `jq -c '.[]' FILE > FILE.jsonl`
+        a.log: the header is of no known format: TEXT
+            known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: TEXT
+        a.log: the format is not clear from 5 records: TEXT
+            known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: TEXT
+        a.log: `azure-llm-public` is not read from JSONL
+            leave out `--format` to let the file decide
+        a.log: no column `TEXT`; found a, b
+            names are case-sensitive; see `--map FIELD=COLUMN`
+        a.log: the format `generic` needs at least one `--map FIELD=COLUMN`, found none
+            for example `--map input_tokens=COLUMN`
+        --map: expected `FIELD=COLUMN` with a known field, found `TEXT`
+            fields: arrival, end, duration, ttft, input_tokens, output_tokens, cached_tokens, reasoning_tokens, model, response_model, provider, operation, endpoint, max_tokens, temperature, top_p, stream, status, http_status, error, finish_reason, request_id, trace_id, session, turn, user, key, tenant, cost, scenario
+        --time-unit: expected s, ms, us or ns, found `TEXT`
+            for one column: `--time-unit COLUMN=ms`
+        --tz: expected an IANA time zone, found `TEXT`
+            for example `--tz Europe/Berlin` or `--tz UTC`
+        a.log:3: times in `TEXT` do not share one unit: expected TEXT
+            name the unit: `--time-unit s|ms|us|ns`
+        a.log: its times are missing, those of the files before it are dates
+            make one trace of each kind
+        no request left of 3 records: 2 dropped, 1 rejected
+            see the reasons above; a wrong `--format` or `--map`?
+        salt: the salt file cannot be read
+            name another one: `--salt-file FILE`
+        salt: expected a salt of at least 16 bytes, found 3
+            make one: `head -c 32 /dev/urandom | base64 > FILE`
+        no home for the salt: neither `XDG_CONFIG_HOME` nor `HOME` is set
+            name a salt: `--salt-file FILE`
+        out: cannot be written
+        too many inputs: expected at most 4294967295 files
+        "#);
     }
 }

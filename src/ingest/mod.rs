@@ -302,8 +302,7 @@ impl Reading<'_> {
             }
             Err(Refusal::Reject(error)) => self.rejects.add(&position(), &error),
             Err(Refusal::MixedUnits { column, expected }) => {
-                let Position { file, line, .. } = position();
-                Err(IngestError::MixedUnits { file, line, column, unit: expected })
+                Err(IngestError::MixedUnits { at: position(), column, unit: expected })
             }
         }
     }

@@ -4,12 +4,9 @@
 //! the same name as user and as session gives unrelated hashes. Equal salt and input give equal
 //! hashes. The salt stays in its own file, readable by its owner only; a trace carries its id.
 
-#![expect(clippy::disallowed_methods, reason = "the salt file is read here")]
-
 use super::error::IngestError;
 use crate::domain::record::Hash128;
 use rand::TryRng;
-use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -67,11 +64,8 @@ impl Hasher {
             blake3::derive_key(&format!("tracewright 2026 ingest column {column}"), salt)
         };
         let id = blake3::derive_key("tracewright 2026 ingest salt id", salt);
-        let mut salt_id = String::with_capacity(16);
-        for byte in id.iter().take(8) {
-            // Writing to a string cannot fail.
-            let _: std::fmt::Result = write!(salt_id, "{byte:02x}");
-        }
+        let id = id.iter().take(8).fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+        let salt_id = format!("{id:016x}");
         let names = ["request", "trace", "session", "user", "key", "tenant", "file", "block"];
         Self { columns: names.map(key), salt_id }
     }
@@ -154,12 +148,14 @@ fn hasher_of(path: &Path, bytes: &[u8]) -> Result<Hasher, IngestError> {
 
 /// Makes a salt of 256 random bits, in hexadecimal, readable by its owner only.
 fn make(path: &Path) -> std::io::Result<String> {
-    let mut salt = [0_u8; 32];
-    rand::rngs::SysRng.try_fill_bytes(&mut salt).map_err(std::io::Error::other)?;
-    let mut text = String::with_capacity(64);
-    for byte in salt {
-        let _: std::fmt::Result = write!(text, "{byte:02x}");
+    let mut halves = [0_u128; 2];
+    for half in &mut halves {
+        let mut bytes = [0_u8; 16];
+        rand::rngs::SysRng.try_fill_bytes(&mut bytes).map_err(std::io::Error::other)?;
+        *half = u128::from_be_bytes(bytes);
     }
+    let [first, second] = halves;
+    let text = format!("{first:032x}{second:032x}");
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }

@@ -7,7 +7,6 @@ use crate::domain::convert;
 use crate::domain::record::{Flag, RequestRecord, Status};
 use crate::domain::time::WallTime;
 use crate::domain::trace::TraceMetadata;
-use std::fmt::Write;
 
 /// Returns whether a row has a value in a column.
 type HasValue = fn(&RequestRecord) -> bool;
@@ -84,11 +83,8 @@ impl Quality {
 
     /// Returns the table as text, with the decisions behind it.
     pub fn render(&self, metadata: &TraceMetadata) -> String {
-        let mut out = String::new();
-        let mut line = |name: &str, value: String| {
-            // Writing to a string cannot fail.
-            let _: std::fmt::Result = writeln!(out, "{name:<28} {value}");
-        };
+        let mut lines = Vec::new();
+        let mut line = |name: &str, value: String| lines.push(format!("{name:<28} {value}\n"));
         line("rows", self.rows.to_string());
         if let (Some(first), Some(last)) = (self.first, self.last) {
             line("first arrival", first.to_string());
@@ -125,7 +121,7 @@ impl Quality {
         for decision in &metadata.decisions {
             line(&decision.what, format!("{} ({})", decision.value, decision.why));
         }
-        out
+        lines.concat()
     }
 
     fn share(&self, count: u64) -> String {
@@ -171,7 +167,35 @@ mod tests {
         };
         let text: Vec<String> =
             quality.render(&metadata).lines().map(|line| line.trim_end().to_owned()).collect();
-        insta::assert_snapshot!(text.join("\n"), @"");
+        insta::assert_snapshot!(text.join("\n"), @r#"
+        rows                         3
+        first arrival                1970-01-01T00:00:00.000000Z
+        last arrival                 1970-01-01T00:00:03.000000Z
+        span                         3.000000 s
+        biggest gap                  2.500000 s, after 1970-01-01T00:00:00.000000Z
+        status error                          1   33.33 %
+        status unknown                        2   66.67 %
+        missing input_tokens                  0    0.00 %
+        missing output_tokens                 1   33.33 %
+        output_tokens = 0                     1   33.33 %
+        start = end                           1   33.33 %
+        negative span                         0    0.00 %
+        flag zero_means_unknown               1   33.33 %
+        zone assumed                          3  100.00 %
+        has arrival_time                      3  100.00 %
+        has end_time                          0    0.00 %
+        has time_to_first_chunk               0    0.00 %
+        has input_tokens                      3  100.00 %
+        has output_tokens                     2   66.67 %
+        has cached_tokens                     0    0.00 %
+        has model                             0    0.00 %
+        has session                           0    0.00 %
+        has user                              0    0.00 %
+        has stream                            0    0.00 %
+        has finish_reason                     0    0.00 %
+        has prefix_blocks                     0    0.00 %
+        unit of `timestamp`          ms (a guess)
+        "#);
         assert_eq!(quality.with_status(Status::Error), 1);
         assert_eq!(quality.with_flag(Flag::StartEqualsEnd), 1);
     }

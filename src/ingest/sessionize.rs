@@ -75,21 +75,18 @@ impl Sessions {
         self.next_row += 1;
         let known = row.session_id_hash.and_then(|session| self.turns.get_mut(&session));
         let in_session = known.is_some();
-        match known {
-            Some(turn) => {
-                if turn.turns > 0 {
-                    row.parent_row_id = Some(turn.row_id);
-                    let end = turn.end.zip(row.arrival_time);
-                    row.think_time_us = end.map(|(end, arrival)| arrival.micros_since(end));
-                }
-                row.turn_index = row.turn_index.or(Some(turn.turns));
-                *turn = Turn { turns: turn.turns.saturating_add(1), row_id, end: row.end_time };
+        if let Some(turn) = known {
+            if turn.turns > 0 {
+                row.parent_row_id = Some(turn.row_id);
+                let end = turn.end.zip(row.arrival_time);
+                row.think_time_us = end.map(|(end, arrival)| arrival.micros_since(end));
             }
-            None => {
-                row.session_id_hash = None;
-                row.session_source = SessionSource::None;
-                row.turn_index = None;
-            }
+            row.turn_index = row.turn_index.or(Some(turn.turns));
+            *turn = Turn { turns: turn.turns.saturating_add(1), row_id, end: row.end_time };
+        } else {
+            row.session_id_hash = None;
+            row.session_source = SessionSource::None;
+            row.turn_index = None;
         }
         if !self.keep_scenario {
             row.scenario = classify(Evidence {
@@ -120,9 +117,13 @@ mod tests {
 
     fn place(mut rows: Vec<RequestRecord>) -> (Vec<RequestRecord>, u64, u64) {
         let mut counts = SessionCounts::default();
-        rows.iter().for_each(|row| counts.observe(row));
+        for row in &rows {
+            counts.observe(row);
+        }
         let mut sessions = counts.finish(false);
-        rows.iter_mut().for_each(|row| sessions.place(row));
+        for row in &mut rows {
+            sessions.place(row);
+        }
         (rows, sessions.sessions(), sessions.single_ids())
     }
 

@@ -66,19 +66,13 @@ impl Sorter {
 
     fn spill(&mut self) -> Result<(), IngestError> {
         self.rows.sort_by_key(order);
-        let folder = match self.folder.take() {
-            Some(folder) => folder,
-            None => {
-                let made =
-                    tempfile::Builder::new().prefix(".tracewright-").tempdir_in(&self.parent);
-                made.map_err(|source| IngestError::Unwritable {
-                    path: self.parent.clone(),
-                    source,
-                })?
-            }
-        };
-        let path = folder.path().join(format!("run-{}", self.runs.len()));
-        self.folder = Some(folder);
+        if self.folder.is_none() {
+            let made = tempfile::Builder::new().prefix(".tracewright-").tempdir_in(&self.parent);
+            let unwritable = |source| IngestError::Unwritable { path: self.parent.clone(), source };
+            self.folder = Some(made.map_err(unwritable)?);
+        }
+        let folder = self.folder.as_ref().map_or(self.parent.as_path(), TempDir::path);
+        let path = folder.join(format!("run-{}", self.runs.len()));
         write_run(&path, &self.rows)?;
         self.runs.push(path);
         self.rows.clear();
@@ -215,7 +209,9 @@ mod tests {
     fn no_rows_and_no_times() {
         assert_eq!(sort(Vec::new(), 5).0, Vec::new());
         let mut without = rows();
-        without.iter_mut().for_each(|row| row.arrival_time = None);
+        for row in &mut without {
+            row.arrival_time = None;
+        }
         let (sorted, _) = sort(without, 10);
         assert!(sorted.is_sorted_by_key(|row| (row.source_file_id, row.source_line)));
     }

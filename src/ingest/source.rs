@@ -55,7 +55,7 @@ impl std::fmt::Debug for Source<'_> {
 
 enum Inner {
     Plain(Disk),
-    Gzip(GzDecoder<Disk>),
+    Gzip(Box<GzDecoder<Disk>>),
     Zstd(zstd::stream::read::Decoder<'static, Disk>),
     End,
 }
@@ -254,7 +254,7 @@ impl Packing {
 
     fn open(self, disk: Disk) -> io::Result<Inner> {
         Ok(match self {
-            Self::Gzip => Inner::Gzip(GzDecoder::new(disk)),
+            Self::Gzip => Inner::Gzip(Box::new(GzDecoder::new(disk))),
             Self::Zstd => {
                 Inner::Zstd(zstd::stream::read::Decoder::with_buffer(disk)?.single_frame())
             }

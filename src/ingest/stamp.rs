@@ -9,6 +9,7 @@ use super::error::IngestError;
 use super::format::{Refusal, Zone};
 use super::loose::{FieldError, Loose, Number};
 use crate::domain::convert;
+use crate::domain::position::Position;
 use crate::domain::time::{MICROS_PER_SECOND, WallTime};
 use crate::domain::trace::Decision;
 use crate::domain::word::word_enum;
@@ -205,8 +206,7 @@ impl TimeColumn {
     ) -> Result<(Self, Vec<Decision>), IngestError> {
         let column = |kind| Self { name: name.to_owned(), kind };
         let mixed = |unit: String| IngestError::MixedUnits {
-            file: file.clone(),
-            line: 0,
+            at: Position { file: file.clone(), line: 0, byte: None },
             column: name.to_owned(),
             unit,
         };
@@ -426,9 +426,9 @@ mod tests {
     fn mixed_units_are_an_error() {
         use Loose::Int;
         let mixed = [Int(1_795_511_731), Int(1_795_511_731_100)];
-        insta::assert_snapshot!(decide(&mixed, "t", None).unwrap_err(), @"f:0: times in `t` do not share one unit: expected one unit, found magnitudes of s and ms");
+        insta::assert_snapshot!(decide(&mixed, "t", None).unwrap_err(), @"f: times in `t` do not share one unit: expected one unit, found magnitudes of s and ms");
         let text = [Int(1_795_511_731), Loose::cell(Some("2026-01-01 00:00:00"))];
-        insta::assert_snapshot!(decide(&text, "t", None).unwrap_err(), @"f:0: times in `t` do not share one unit: expected one kind, found numbers and texts");
+        insta::assert_snapshot!(decide(&text, "t", None).unwrap_err(), @"f: times in `t` do not share one unit: expected one kind, found numbers and texts");
     }
 
     #[test]

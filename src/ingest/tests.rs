@@ -57,6 +57,7 @@ fn read_text(text: &str, hints: Hints) -> Result<Got, String> {
 }
 
 /// Returns a shared file, or prints why the test is skipped.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path);
     if path.exists() {
@@ -255,7 +256,14 @@ fn broken_records_are_rejected_with_their_place() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
         .map(|line| format!("{} {} {}", line["line"], line["field"], line["reason"]))
         .collect();
-    insta::assert_snapshot!(found.join("\n"), @"");
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    2 "prompt_tokens" "is negative, not a whole number"
+    3 "" "is not a JSON object"
+    4 "" "is not a JSON object"
+    5 "status" "is neither `success` nor `failure`"
+    6 "metadata" "is not the JSON object that LiteLLM writes"
+    7 "" "the line ends in the middle of its JSON, at byte 40"
+    "#);
 }
 
 #[test]
@@ -411,7 +419,10 @@ fn packing_and_run_size_do_not_change_the_trace() {
     let expected = read_with(&[plain], hints(), 10_000).unwrap();
     assert_eq!(expected.rows.len(), 500);
     for run_rows in [1, 7, 499] {
-        assert_eq!(read_with(&[gz.clone()], hints(), run_rows).unwrap().rows, expected.rows);
+        assert_eq!(
+            read_with(std::slice::from_ref(&gz), hints(), run_rows).unwrap().rows,
+            expected.rows
+        );
     }
     let cut = packed.len() - 3;
     std::fs::write(&gz, &packed[..cut]).unwrap();

@@ -148,12 +148,11 @@ impl LitellmSpendlogs {
         record.arrival_resolution_us = start.quantum_us.max(1_000);
         record.zone_assumed = start.zone_assumed;
         let logged = self.end.read(&wire.end_time, "endTime", zone)?.map(|end| end.at);
-        let duration = match logged {
-            Some(end) => Some(end.micros_since(start.at)),
-            None => {
-                let millis = wire.request_duration_ms.count("request_duration_ms")?;
-                millis.map(|millis| i64::from(millis) * 1_000)
-            }
+        let duration = if let Some(end) = logged {
+            Some(end.micros_since(start.at))
+        } else {
+            let millis = wire.request_duration_ms.count("request_duration_ms")?;
+            millis.map(|millis| i64::from(millis) * 1_000)
         };
         match duration {
             Some(negative) if negative < 0 => record.flags.push(Flag::NegativeDuration),
@@ -357,7 +356,7 @@ fn fill_content(
             calls.fold(0_u32, |sum, message| sum.saturating_add(message.tool_calls.0.unwrap_or(0)));
         record.tool_call_count = Some(calls);
     }
-    if metadata.vector_store_request_metadata.0.is_some_and(|searches| searches > 0) {
+    if metadata.searches.0.is_some_and(|searches| searches > 0) {
         record.rag_label = RagLabel::Explicit;
         record.rag_evidence = vec![shared.name("vector_store_meta")];
     } else if visible {

@@ -163,7 +163,8 @@ pub(super) struct Metadata<'a> {
     pub(super) user_api_key_team_alias: Loose<'a>,
     #[serde(borrow)]
     pub(super) litellm_trace_id: Loose<'a>,
-    pub(super) vector_store_request_metadata: Elements,
+    #[serde(rename = "vector_store_request_metadata")]
+    pub(super) searches: Elements,
     #[serde(borrow)]
     pub(super) additional_usage_values: Option<Usage<'a>>,
     #[serde(borrow)]
