@@ -25,7 +25,6 @@ use crate::run::digest::file_digest;
 use crate::table::TableError;
 use crate::table::schedule::ScheduleWriter;
 use crate::table::trace::TraceReader;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -400,12 +399,8 @@ pub(crate) fn table(planned: &Planned) -> String {
         }
     }
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, value) in rows {
-        // Writing to a string cannot fail.
-        drop(writeln!(text, "{name:width$}  {value}"));
-    }
-    text
+    let line = |(name, value): &(String, String)| format!("{name:width$}  {value}\n");
+    rows.iter().map(line).collect::<Vec<_>>().concat()
 }
 
 /// Returns what a reader of the plan must know about its prompts.

@@ -205,13 +205,11 @@ impl Iterator for ClassicPlanner<'_> {
 }
 
 fn rate(model: &WorkloadModel, options: &ClassicOptions) -> Result<f64, PlanError> {
-    let fitted = || model.arrivals.as_ref().and_then(|arrivals| arrivals.rate_per_s);
-    let (place, name, value) = match options.request_rate_per_s {
-        Some(rate) => ("options", "--request-rate", rate),
-        None => {
-            let rate = fitted().ok_or(PlanError::ModelLacks { what: "arrival rate" })?;
-            ("model", "rate_per_s", rate)
-        }
+    let (place, name, value) = if let Some(rate) = options.request_rate_per_s {
+        ("options", "--request-rate", rate)
+    } else {
+        let fitted = model.arrivals.as_ref().and_then(|arrivals| arrivals.rate_per_s);
+        ("model", "rate_per_s", fitted.ok_or(PlanError::ModelLacks { what: "arrival rate" })?)
     };
     // Below one request in 30 years an offset no longer fits; above 10^9/s gaps are under 1 ns.
     let fits = 1e-9..=convert::float(NANOS_PER_SECOND);

@@ -185,7 +185,9 @@ mod tests {
 
     fn scanned(records: &[RequestRecord]) -> TraceScan {
         let mut scan = TraceScan::new(Seed(1));
-        records.iter().for_each(|record| scan.add(record));
+        for record in records {
+            scan.add(record);
+        }
         scan
     }
 

@@ -27,7 +27,7 @@ fn offset(request: &ScheduledRequest) -> u64 {
     }
 }
 
-/// Returns sup|F_n − F| of values against a continuous law.
+/// Returns the Kolmogorov–Smirnov distance of values from a continuous law.
 fn ks(mut values: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = convert::float_count(values.len());

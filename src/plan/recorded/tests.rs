@@ -13,7 +13,9 @@ type Planned = Result<(Vec<ScheduledRequest>, Recorded), PlanError>;
 fn plan_seeded(records: &[RequestRecord], options: &RecordedOptions, seed: u64) -> Planned {
     let pool = pool(100, 8);
     let mut scan = TraceScan::new(Seed(seed));
-    records.iter().for_each(|record| scan.add(record));
+    for record in records {
+        scan.add(record);
+    }
     let assigner = Assigner::new(&pool, Seed(seed))?;
     let mut planner = RecordedPlanner::new(scan, options.clone(), assigner)?;
     let mut requests = Vec::new();
@@ -59,7 +61,10 @@ fn nothing_to_plan_is_an_error_with_a_name() {
     let options = RecordedOptions::default();
     assert_eq!(plan(&[], &options).unwrap_err(), PlanError::EmptyTrace);
     let timeless = RequestRecord { arrival_time: None, ..record(0, 1, 1) };
-    assert_eq!(plan(&[timeless.clone()], &options).unwrap_err(), PlanError::NoTimes { rows: 1 });
+    assert_eq!(
+        plan(std::slice::from_ref(&timeless), &options).unwrap_err(),
+        PlanError::NoTimes { rows: 1 }
+    );
     let (first, last) = (WallTime(0), WallTime(1_000_000));
     let late = RecordedOptions { from: Some(Edge::At(WallTime(9_000_000))), ..options.clone() };
     let nothing = PlanError::NothingSelected { rows: 2, first, last };
