@@ -37,17 +37,8 @@ pub const FILE_KIND: &str = "file";
 
 /// Share of each log2 bucket in a pool, per mille: many short starts, enough long entries that a
 /// prompt of 16,384 tokens takes about ten.
-const BUCKET_SHARES: [(u32, u64); 9] = [
-    (3, 75),
-    (4, 125),
-    (5, 187),
-    (6, 219),
-    (7, 156),
-    (8, 112),
-    (9, 63),
-    (10, 38),
-    (11, 25),
-];
+const BUCKET_SHARES: [(u32, u64); 9] =
+    [(3, 75), (4, 125), (5, 187), (6, 219), (7, 156), (8, 112), (9, 63), (10, 38), (11, 25)];
 /// Steps through the shares so that any run of entries holds them evenly; coprime with 1,000.
 const SHARE_STEP: u64 = 617;
 /// Candidates written at once.

@@ -149,7 +149,9 @@ impl PoolError {
             Self::NoFragments { .. } => {
                 "a fragment needs at least 8 tokens and a word boundary within its first 16; add longer texts or `--fake en,zh`"
             }
-            Self::TooFew { .. } => "ask for fewer entries with `--entries`, or add texts of your own",
+            Self::TooFew { .. } => {
+                "ask for fewer entries with `--entries`, or add texts of your own"
+            }
             Self::TooMany { .. } => "ask for fewer entries with `--entries`",
             Self::JoinsFailed { .. } => {
                 "the pool was not written; leave out the texts named by file one by one to find the cause, and report it"

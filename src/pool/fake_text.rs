@@ -2,8 +2,8 @@
 //!
 //! In: a language, a stream of random numbers, a length in bytes. Out: paragraphs on several
 //! themes, each sentence a template of `grammar_en` or `grammar_zh` whose slots the `fake` crate
-//! fills. A paragraph keeps to one theme and uses each of its templates at most once. Every person,
-//! company and place is invented.
+//! fills. A paragraph keeps to one theme and uses each of its templates at most once; the themes
+//! take turns. Every person, company and place is invented.
 
 use super::{grammar_en, grammar_zh};
 use crate::domain::seed::Stream;
@@ -72,9 +72,10 @@ impl Language {
 pub fn write_text(language: Language, tokens: u32, stream: &mut Stream) -> String {
     let wanted = usize::try_from(tokens).unwrap_or(usize::MAX);
     let bytes = wanted.saturating_mul(language.bytes_per_token());
+    let mut themes = language.themes().to_vec();
+    themes.shuffle(stream);
     let mut text = String::new();
-    loop {
-        let Some(theme) = language.themes().choose(stream) else { return text };
+    for theme in themes.into_iter().cycle() {
         let mut templates = theme.to_vec();
         templates.shuffle(stream);
         for (at, template) in templates.iter().take(stream.random_range(PARAGRAPH)).enumerate() {
@@ -86,6 +87,7 @@ pub fn write_text(language: Language, tokens: u32, stream: &mut Stream) -> Strin
         }
         text.push_str("\n\n");
     }
+    text
 }
 
 /// Writes a template with its choices made and its slots filled.
@@ -118,9 +120,9 @@ fn split_at_any<'a>(text: &'a str, marks: &[char]) -> Option<(&'a str, char, &'a
 
 /// Returns the filling of a slot; a number for `low-high`, the braces and all for an unknown name.
 fn fill(slot: &str, language: Language, stream: &mut Stream) -> String {
-    let bounds = slot.split_once('-').and_then(|(low, high)| {
-        Some((low.parse::<u32>().ok()?, high.parse::<u32>().ok()?))
-    });
+    let bounds = slot
+        .split_once('-')
+        .and_then(|(low, high)| Some((low.parse::<u32>().ok()?, high.parse::<u32>().ok()?)));
     if let Some((low, high)) = bounds {
         return (low..=high).fake_with_rng::<u32, _>(stream).to_string();
     }
@@ -132,14 +134,25 @@ fn fill(slot: &str, language: Language, stream: &mut Stream) -> String {
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const ORDINALS: [&str; 8] =
     ["first", "second", "third", "fourth", "fifth", "sixth", "eighth", "tenth"];
-const WEEKDAYS_ZH: [&str; 7] = ["星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"];
+const WEEKDAYS_ZH: [&str; 7] =
+    ["星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"];
 const PARTS_OF_DAY_ZH: [(&str, u32, u32); 4] =
     [("凌晨", 1, 5), ("上午", 8, 11), ("下午", 1, 5), ("晚上", 7, 11)];
 
@@ -151,9 +164,7 @@ fn fill_en(slot: &str, stream: &mut Stream) -> Option<String> {
         }
         "first" => name_en::FirstName().fake_with_rng(stream),
         "company" => company_en::CompanyName().fake_with_rng(stream),
-        "industry" => {
-            company_en::Industry().fake_with_rng::<String, _>(stream).to_lowercase()
-        }
+        "industry" => company_en::Industry().fake_with_rng::<String, _>(stream).to_lowercase(),
         "city" => place_en::CityName().fake_with_rng(stream),
         "street" => place_en::StreetName().fake_with_rng(stream),
         "building" => number(1, 480, stream).to_string(),

@@ -49,9 +49,10 @@ woman wood word work world would write wrong year yet you young your";
 
 /// Returns the filler entries, numbered from `first_id`, one token each.
 pub(super) fn fillers(tokenizer: &Tokenizer, first_id: u32) -> Vec<PoolText> {
-    let single = WORDS.split_whitespace().map(|word| format!(" {word}")).filter(|text| {
-        tokenizer.count_tokens(text) == 1 && tokenizer.reference_count(text) == 1
-    });
+    let single = WORDS
+        .split_whitespace()
+        .map(|word| format!(" {word}"))
+        .filter(|text| tokenizer.count_tokens(text) == 1 && tokenizer.reference_count(text) == 1);
     (first_id..).zip(single).map(|(entry_id, text)| filler(entry_id, text)).collect()
 }
 

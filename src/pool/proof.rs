@@ -68,7 +68,8 @@ fn draw_parts(
     let wanted = stream.random_range(2..=6);
     (0..wanted)
         .filter_map(|_| {
-            let from = if stream.random_bool(0.25) && !fillers.is_empty() { fillers } else { entries };
+            let from =
+                if stream.random_bool(0.25) && !fillers.is_empty() { fillers } else { entries };
             let text = from.choose(stream)?;
             let cut_tokens = *text.entry.cut_tokens.choose(stream)?;
             Some(PromptPart { entry_id: text.entry.entry_id, cut_tokens })

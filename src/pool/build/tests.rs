@@ -131,7 +131,12 @@ fn files_are_cut_to_their_end_and_nothing_is_lost() {
         + "Text such as <|endoftext|> and <|im_start|> is nothing special in this sentence.";
     let files = corpus(&[&first, "too short", &"x".repeat(300)]);
     let pool = built(&options("o200k_base", &[], None), &files, 1);
-    let kept: String = pool.texts.iter().filter(|text| text.entry.kind == "file").map(|text| &*text.text).collect();
+    let kept: String = pool
+        .texts
+        .iter()
+        .filter(|text| text.entry.kind == "file")
+        .map(|text| &*text.text)
+        .collect();
     let squeeze = |text: &str| text.split_whitespace().collect::<String>();
     assert!(kept.contains("<|endoftext|>"));
     // The end of the first text, under 8 tokens, and both other texts.
