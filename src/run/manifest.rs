@@ -239,6 +239,7 @@ mod rfc3339 {
     use crate::domain::time::WallTime;
     use serde::{Deserialize, Deserializer, Serializer};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
     pub(super) fn serialize<S: Serializer>(at: &WallTime, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(at)
     }

@@ -6,6 +6,7 @@
 
 use super::error::TableError;
 use super::schema::{Artifact, Kind};
+use crate::domain::convert;
 use crate::domain::record::Hash128;
 use crate::domain::schedule::PromptPart;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, PrimitiveArray};
@@ -251,7 +252,7 @@ impl<'a, R: Clone> Decoder<'a, R> {
         self.problem.get_or_insert_with(|| TableError::Value {
             path: path.to_owned(),
             column,
-            row,
+            row: convert::count(row),
             problem,
         });
     }

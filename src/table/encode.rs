@@ -6,6 +6,7 @@
 
 use super::error::TableError;
 use super::schema::{Artifact, Kind, part_fields};
+use crate::domain::convert;
 use crate::domain::record::Hash128;
 use crate::domain::schedule::PromptPart;
 use arrow::array::{
@@ -136,7 +137,7 @@ impl<'a, R> Encoder<'a, R> {
         };
         match array {
             Ok(array) => self.put_list(name, lengths, array),
-            Err(problem) => self.put_or_fail(name, Err(problem)),
+            Err((item, value)) => self.put_or_fail(name, Err((lengths.row_of(item), value))),
         }
     }
 
@@ -197,16 +198,18 @@ impl<'a, R> Encoder<'a, R> {
     fn put_or_fail(
         &mut self,
         name: &'static str,
-        array: Result<ArrayRef, (usize, i128, DataType)>,
+        array: Result<ArrayRef, (usize, i128)>,
     ) -> &mut Self {
         match array {
             Ok(array) => self.put(name, array),
-            Err((row, value, kind)) => {
-                self.problem.get_or_insert_with(|| TableError::Value {
+            Err((row, value)) => {
+                let kind = self.kind(name).name();
+                self.problem.get_or_insert_with(|| TableError::Misfit {
                     path: self.path.to_owned(),
                     column: name,
-                    row,
-                    problem: format!("`{value}` does not fit `{kind}`"),
+                    row: convert::count(row),
+                    value,
+                    kind,
                 });
                 self
             }
@@ -218,6 +221,17 @@ impl<'a, R> Encoder<'a, R> {
 struct Lengths {
     lengths: Vec<usize>,
     valid: Vec<bool>,
+}
+
+impl Lengths {
+    /// Returns the list that holds an item of the flat row.
+    fn row_of(&self, item: usize) -> usize {
+        let ends = self.lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        });
+        ends.take_while(|&end| end <= item).count()
+    }
 }
 
 /// Returns the lengths of the lists and all their items in one row.
@@ -233,10 +247,10 @@ fn flatten<T, I: Iterator<Item = T>>(lists: impl Iterator<Item = Option<I>>) -> 
     (lengths, flat)
 }
 
-/// Builds an integer array, or returns the index, value and type of the first misfit.
+/// Builds an integer array, or returns the index and value of the first misfit.
 fn integers<P: ArrowPrimitiveType>(
     values: impl Iterator<Item = Option<i128>>,
-) -> Result<ArrayRef, (usize, i128, DataType)>
+) -> Result<ArrayRef, (usize, i128)>
 where
     P::Native: TryFrom<i128>,
 {
@@ -245,7 +259,7 @@ where
         match value.map(P::Native::try_from) {
             None => builder.append_null(),
             Some(Ok(native)) => builder.append_value(native),
-            Some(Err(_)) => return Err((at, value.unwrap_or_default(), P::DATA_TYPE)),
+            Some(Err(_)) => return Err((at, value.unwrap_or_default())),
         }
     }
     let array = builder.finish();

@@ -80,10 +80,24 @@ pub enum TableError {
         path: PathBuf,
         /// The column.
         column: &'static str,
-        /// The row within its batch, from 0.
-        row: usize,
+        /// The row, from 0.
+        row: u64,
         /// What was found and what was expected.
         problem: String,
+    },
+    /// A value to be written is beyond the type of its column.
+    #[error("{}: column `{column}`, row {row}: `{value}` does not fit `{kind}`", path.display())]
+    Misfit {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// The row, from 0.
+        row: u64,
+        /// The value.
+        value: i128,
+        /// The type of the column.
+        kind: &'static str,
     },
     /// Rows arrive in the wrong order.
     #[error("{}: row {row} is out of order by `{column}`", path.display())]
@@ -164,6 +178,9 @@ impl TableError {
             Self::ColumnType { .. } | Self::Value { .. } => {
                 "the file was changed by another program; make it again".to_owned()
             }
+            Self::Misfit { .. } => {
+                "look for this value in the input; it cannot be right".to_owned()
+            }
             Self::Order { .. } => "sort the rows before they are written".to_owned(),
             Self::Twice { .. } => "this is a bug of tracewright; please report it".to_owned(),
             Self::Json { .. } => "the file was changed or made by another version".to_owned(),
@@ -180,7 +197,15 @@ impl TableError {
         })
     }
 
-    /// Wraps a system error; a missing file becomes [`TableError::Missing`].
+    /// Turns the row of a batch into the row of the file; `first` is the batch's first row.
+    pub(super) fn at_row(mut self, first: u64) -> Self {
+        if let Self::Value { row, .. } | Self::Misfit { row, .. } = &mut self {
+            *row += first;
+        }
+        self
+    }
+
+    /// Wraps a system error.
     pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }

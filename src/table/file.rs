@@ -8,17 +8,19 @@ use super::decode::same_type;
 use super::error::TableError;
 use super::output::{PartialFile, open};
 use super::schema::{
-    Artifact, KEY_ARTIFACT, KEY_METADATA, KEY_SCHEMA_VERSION, KEY_TOOL_VERSION, TOOL_VERSION,
+    Artifact, Column, KEY_ARTIFACT, KEY_METADATA, KEY_SCHEMA_VERSION, KEY_TOOL_VERSION, Kind,
+    TOOL_VERSION,
 };
 use crate::domain::convert;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::arrow_writer::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -147,7 +149,8 @@ impl<R: Clone> RowWriter<R> {
     }
 
     fn flush(&mut self) -> Result<(), TableError> {
-        let batch = (self.encode)(self.file.path(), &self.pending, self.written)?;
+        let batch = (self.encode)(self.file.path(), &self.pending, self.written)
+            .map_err(|error| error.at_row(self.written))?;
         self.file.write(&batch)?;
         self.written += convert::count(self.pending.len());
         self.pending.clear();
@@ -159,17 +162,37 @@ impl<R: Clone> RowWriter<R> {
 fn properties(artifact: &Artifact) -> Result<WriterProperties, TableError> {
     let level = ZstdLevel::try_new(1)
         .map_err(|source| TableError::columns(Path::new(artifact.file), "write", source))?;
-    Ok(WriterProperties::builder()
+    let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_created_by(format!("tracewright version {TOOL_VERSION}"))
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .build())
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
+    for path in artifact.columns.iter().filter_map(delta_path) {
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    Ok(properties.build())
+}
+
+/// Returns the Parquet path of a column of times or numbers of rows: its values hardly repeat, but
+/// lie close together, so that differences pack better than a dictionary.
+fn delta_path(column: &Column) -> Option<ColumnPath> {
+    let spans = matches!(column.unit, "us" | "ns");
+    let name = column.name.to_owned();
+    match column.kind {
+        Kind::Time => Some(ColumnPath::from(name)),
+        Kind::I64 if spans => Some(ColumnPath::from(name)),
+        Kind::U64 if name.ends_with("_id") => Some(ColumnPath::from(name)),
+        Kind::I64s => Some(ColumnPath::new(vec![name, "list".to_owned(), "item".to_owned()])),
+        _ => None,
+    }
 }
 
 /// Reads one artifact, batch by batch.
 pub(super) struct FileReader {
     path: PathBuf,
     rows: u64,
+    rows_read: u64,
     metadata: String,
     batches: ParquetRecordBatchReader,
 }
@@ -208,12 +231,7 @@ impl FileReader {
             .with_projection(mask)
             .build()
             .map_err(|source| TableError::columns(path, "read", source))?;
-        Ok(Self { path: path.to_owned(), rows, metadata, batches })
-    }
-
-    /// Returns the path of the file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { path: path.to_owned(), rows, rows_read: 0, metadata, batches })
     }
 
     /// Returns the rows of the file.
@@ -230,10 +248,18 @@ impl FileReader {
         })
     }
 
-    /// Returns the next batch.
-    pub(super) fn next_batch(&mut self) -> Option<Result<RecordBatch, TableError>> {
-        let batch = self.batches.next()?;
-        Some(batch.map_err(|source| TableError::columns(&self.path, "read", source)))
+    /// Returns the rows of the next batch, as `decode` reads them.
+    pub(super) fn next_rows<R>(
+        &mut self,
+        decode: impl FnOnce(&Path, &RecordBatch) -> Result<Vec<R>, TableError>,
+    ) -> Option<Result<Vec<R>, TableError>> {
+        let batch = match self.batches.next()? {
+            Ok(batch) => batch,
+            Err(source) => return Some(Err(TableError::columns(&self.path, "read", source))),
+        };
+        let first = self.rows_read;
+        self.rows_read += convert::count(batch.num_rows());
+        Some(decode(&self.path, &batch).map_err(|error| error.at_row(first)))
     }
 }
 
@@ -275,7 +301,7 @@ fn check_artifact(
 fn check_columns(artifact: &Artifact, path: &Path, schema: &SchemaRef) -> Result<(), TableError> {
     for column in artifact.columns {
         let expected = column.kind.arrow();
-        let found = schema.field_with_name(column.name).ok().map(|field| field.data_type());
+        let found = schema.field_with_name(column.name).ok().map(Field::data_type);
         if !found.is_some_and(|found| same_type(found, &expected)) {
             return Err(TableError::ColumnType {
                 path: path.to_owned(),
@@ -286,4 +312,136 @@ fn check_columns(artifact: &Artifact, path: &Path, schema: &SchemaRef) -> Result
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::schema::{CHUNKS, PLAN, TRACE};
+    use arrow::array::{ArrayRef, Int64Array, ListArray, UInt64Array};
+    use arrow::datatypes::Int64Type;
+
+    /// Writes a file as another program would: any columns, any metadata.
+    fn foreign(path: &Path, columns: Vec<(&str, ArrayRef)>, metadata: &[(&str, &str)]) {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let file = PartialFile::create(path, true).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        for (key, value) in metadata {
+            let pair = KeyValue::new((*key).to_owned(), (*value).to_owned());
+            writer.append_key_value_metadata(pair);
+        }
+        writer.into_inner().unwrap().commit().unwrap();
+    }
+
+    fn ids() -> (&'static str, ArrayRef) {
+        ("request_id", Arc::new(UInt64Array::from(vec![Some(7), None])))
+    }
+
+    fn refused(path: &Path, artifact: &'static Artifact) -> String {
+        let error = FileReader::open(artifact, path).unwrap_err();
+        let dir = path.parent().unwrap().to_str().unwrap();
+        format!("{error}\nhint: {}", error.hint().unwrap()).replace(dir, "DIR")
+    }
+
+    #[test]
+    fn files_of_others_are_refused_with_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        foreign(&path, vec![ids()], &[]);
+        insta::assert_snapshot!(refused(&path, &TRACE), @"
+        DIR/a.parquet: expected a trace, found a Parquet file of another program
+        hint: make a trace with `tracewright ingest LOG -o trace.parquet`
+        ");
+        let plan = (KEY_ARTIFACT, "plan");
+        foreign(&path, vec![ids()], &[plan, (KEY_SCHEMA_VERSION, "2")]);
+        insta::assert_snapshot!(refused(&path, &PLAN), @"
+        DIR/a.parquet: schema version 2 of a plan, expected 1
+        hint: make the plan again with this version of tracewright (0.1.0)
+        ");
+        foreign(&path, vec![ids()], &[plan, (KEY_SCHEMA_VERSION, "1")]);
+        insta::assert_snapshot!(refused(&path, &PLAN), @"
+        DIR/a.parquet: column `scenario` is missing, expected `Utf8`
+        hint: the file was changed by another program; make it again
+        ");
+        let wrong = ("request_id", Arc::new(Int64Array::from(vec![7])) as ArrayRef);
+        foreign(&path, vec![wrong], &[plan, (KEY_SCHEMA_VERSION, "1")]);
+        insta::assert_snapshot!(refused(&path, &PLAN), @"
+        DIR/a.parquet: column `request_id` is `Int64`, expected `UInt64`
+        hint: the file was changed by another program; make it again
+        ");
+    }
+
+    #[test]
+    fn a_null_where_none_may_be_is_refused_with_its_row() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(vec![
+            Some(vec![Some(1), Some(2)]),
+            Some(vec![]),
+        ]);
+        let columns = vec![ids(), ("chunk_deltas_ns", Arc::new(lists) as ArrayRef)];
+        foreign(&path, columns, &[(KEY_ARTIFACT, "chunks"), (KEY_SCHEMA_VERSION, "1")]);
+        let mut file = FileReader::open(&CHUNKS, &path).unwrap();
+        let decode = |path: &Path, batch: &RecordBatch| {
+            let mut from = crate::table::decode::Decoder::new(&CHUNKS, path, batch, &0_u64);
+            from.int("request_id", |row, id| *row = id);
+            from.finish()
+        };
+        let error = file.next_rows(decode).unwrap().unwrap_err();
+        let text = error.to_string().replace(dir.path().to_str().unwrap(), "DIR");
+        insta::assert_snapshot!(text, @"DIR/a.parquet: column `request_id`, row 1: null, expected a value");
+    }
+
+    #[test]
+    fn rows_of_several_row_groups() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        let encode: Encode<u64> = |path, rows, _first| {
+            let mut to = crate::table::encode::Encoder::new(&CHUNKS, path, rows);
+            to.int("request_id", |id| Some(*id))
+                .ints("chunk_deltas_ns", |id| Some([*id].into_iter()));
+            to.finish()
+        };
+        let ids: Vec<u64> = (0..convert::count(ROW_GROUP_ROWS) + 1).collect();
+        let mut writer = RowWriter::create(&CHUNKS, &path, false, encode).unwrap();
+        writer.write(&ids).unwrap();
+        writer.finish(&()).unwrap();
+        let mut file = FileReader::open(&CHUNKS, &path).unwrap();
+        assert_eq!(file.rows(), convert::count(ids.len()));
+        let mut read = Vec::new();
+        while let Some(batch) = file.next_rows(|path, batch| {
+            let mut from = crate::table::decode::Decoder::new(&CHUNKS, path, batch, &0_u64);
+            from.int("request_id", |row, id| *row = id);
+            from.finish()
+        }) {
+            let batch = batch.unwrap();
+            assert!(batch.len() <= BATCH_ROWS);
+            read.extend(batch);
+        }
+        assert!(read == ids);
+    }
+
+    #[test]
+    fn metadata_that_is_no_json_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        FileWriter::create(&CHUNKS, &path, false).unwrap().finish(&"x").unwrap();
+        let file = FileReader::open(&CHUNKS, &path).unwrap();
+        assert_eq!(file.metadata::<String>().unwrap(), "x");
+        let error = file.metadata::<u64>().unwrap_err();
+        let text = error.to_string().replace(dir.path().to_str().unwrap(), "DIR");
+        insta::assert_snapshot!(text, @"DIR/a.parquet: `tracewright.metadata` does not have the expected form");
+    }
+
+    #[test]
+    fn times_and_ids_are_packed_as_differences() {
+        let packed = |artifact: &Artifact| -> Vec<String> {
+            artifact.columns.iter().filter_map(delta_path).map(|path| path.string()).collect()
+        };
+        assert_eq!(packed(&CHUNKS), ["request_id", "chunk_deltas_ns.list.item"]);
+        let trace = packed(&TRACE);
+        assert!(trace.contains(&"arrival_time".to_owned()), "{trace:?}");
+        assert!(!trace.contains(&"gen_ai_usage_input_tokens".to_owned()), "{trace:?}");
+    }
 }

@@ -54,8 +54,20 @@ mod tests {
 
     #[test]
     fn refusals_say_where_and_why() {
-        insta::assert_snapshot!(shown("[]"), @"");
-        insta::assert_snapshot!(shown(r#"{"schema_version": 7}"#), @"");
-        insta::assert_snapshot!(shown(r#"{"schema_version": 1, "rows": 3}"#), @"");
+        insta::assert_snapshot!(shown("[]"), @"
+        DIR/model.json: `model.json` does not have the expected form
+        caused by: invalid length 0, expected struct Version with 1 element at line 1 column 2
+        hint: the file was changed or made by another version
+        ");
+        insta::assert_snapshot!(shown(r#"{"schema_version": 7}"#), @"
+        DIR/model.json: schema version 7 of a model, expected 1
+        caused by: 
+        hint: make the model again with this version of tracewright (0.1.0)
+        ");
+        insta::assert_snapshot!(shown(r#"{"schema_version": 1, "rows": 3}"#), @"
+        DIR/model.json: `model.json` does not have the expected form
+        caused by: invalid type: integer `3`, expected struct RowCounts at line 1 column 31
+        hint: the file was changed or made by another version
+        ");
     }
 }

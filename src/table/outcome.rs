@@ -10,7 +10,7 @@ mod columns;
 mod sorted;
 
 use super::error::TableError;
-use super::file::{BATCH_ROWS, FileReader, RowWriter};
+use super::file::{FileReader, RowWriter};
 use super::ipc::{Ending, IpcReader, IpcWriter};
 use super::schema::{CHUNKS, REQUESTS};
 use crate::domain::convert;
@@ -19,7 +19,7 @@ use crate::domain::schedule::{Release, ScheduledRequest};
 use crate::domain::time::{NANOS_PER_SECOND, Nanos};
 use serde::{Deserialize, Serialize};
 use sorted::Sorted;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// File name of the forerunner.
@@ -45,7 +45,7 @@ pub struct OutcomeRecorder {
     stream: IpcWriter,
     pending: Vec<RequestOutcome>,
     pending_since: Option<Nanos>,
-    recorded: BTreeSet<u64>,
+    recorded: Ids,
 }
 
 impl OutcomeRecorder {
@@ -66,7 +66,7 @@ impl OutcomeRecorder {
             stream: IpcWriter::create(&path, &columns::schema())?,
             pending: Vec::new(),
             pending_since: None,
-            recorded: BTreeSet::new(),
+            recorded: Ids::default(),
         })
     }
 
@@ -118,7 +118,7 @@ impl OutcomeRecorder {
 
     /// Returns the outcomes recorded so far.
     pub fn rows(&self) -> u64 {
-        convert::count(self.recorded.len())
+        self.recorded.count
     }
 
     /// Writes `requests.parquet` and `chunks.parquet` and removes the forerunner.
@@ -131,6 +131,25 @@ impl OutcomeRecorder {
         self.stream.finish()?;
         let nothing = std::iter::empty::<Result<Vec<ScheduledRequest>, TableError>>();
         convert_partial(&self.dir, nothing, Ending::Whole).map(|_| ())
+    }
+}
+
+/// A set of ids that lie close together: one bit each, 64 to a word.
+#[derive(Debug, Default)]
+struct Ids {
+    words: BTreeMap<u64, u64>,
+    count: u64,
+}
+
+impl Ids {
+    /// Adds an id; returns whether it is new.
+    fn insert(&mut self, id: u64) -> bool {
+        let word = self.words.entry(id / 64).or_default();
+        let bit = 1 << (id % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        self.count += u64::from(new);
+        new
     }
 }
 
@@ -261,7 +280,13 @@ impl OutcomeReader {
     /// If a file is missing, not Parquet, not of a run, or of another schema version. After a
     /// kill there is no `requests.parquet` until [`recover`] has made it.
     pub fn open(dir: &Path) -> Result<Self, TableError> {
-        let requests = FileReader::open(&REQUESTS, &dir.join(REQUESTS.file))?;
+        let path = dir.join(REQUESTS.file);
+        if !path.exists() && needs_recovery(dir) {
+            let made_by =
+                "the run goes on or was killed; `tracewright report` recovers a killed one";
+            return Err(TableError::Missing { path, made_by });
+        }
+        let requests = FileReader::open(&REQUESTS, &path)?;
         let metadata = requests.metadata()?;
         let chunks = dir.join(CHUNKS.file);
         let chunks = chunks.exists().then(|| FileReader::open(&CHUNKS, &chunks)).transpose()?;
@@ -290,8 +315,8 @@ impl OutcomeReader {
                 continue;
             }
             let Some(file) = &mut self.chunks else { return Ok(()) };
-            match file.next_batch() {
-                Some(batch) => self.ahead = columns::decode_chunks(file.path(), &batch?)?.into(),
+            match file.next_rows(columns::decode_chunks) {
+                Some(batch) => self.ahead = batch?.into(),
                 None => self.chunks = None,
             }
         }
@@ -302,10 +327,8 @@ impl Iterator for OutcomeReader {
     type Item = Result<Vec<RequestOutcome>, TableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.requests.next_batch()?;
-        let rows = batch.and_then(|batch| columns::decode_requests(self.requests.path(), &batch));
+        let rows = self.requests.next_rows(columns::decode_requests)?;
         Some(rows.and_then(|mut rows| {
-            debug_assert!(rows.len() <= BATCH_ROWS, "a batch is bounded");
             rows.iter_mut().try_for_each(|row| self.join(row))?;
             Ok(rows)
         }))
@@ -386,6 +409,16 @@ mod tests {
     }
 
     #[test]
+    fn ids_at_the_edges_of_words() {
+        let mut ids = Ids::default();
+        for id in [0, 63, 64, 127, u64::MAX] {
+            assert!(ids.insert(id), "{id}");
+            assert!(!ids.insert(id), "{id}");
+        }
+        assert_eq!(ids.count, 5);
+    }
+
+    #[test]
     fn outcomes_are_on_disk_after_a_second_of_the_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut outcomes = Draw::new(1).outcomes(&[0, 1, 2]);
@@ -429,11 +462,27 @@ mod tests {
     fn refusals_say_where_and_why() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        insta::assert_snapshot!(shown(dir, &OutcomeReader::open(dir).unwrap_err()), @"");
-        insta::assert_snapshot!(shown(dir, &recover(dir, []).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(dir, &OutcomeReader::open(dir).unwrap_err()), @"
+        DIR/requests.parquet: no such file
+        hint: give a run directory that `tracewright replay` wrote
+        ");
+        insta::assert_snapshot!(shown(dir, &recover(dir, []).unwrap_err()), @"
+        DIR/requests.arrows.partial: no such file
+        hint: give a run directory that `tracewright replay` wrote
+        ");
         let mut recorder = OutcomeRecorder::create(dir).unwrap();
         let twice = Draw::new(1).outcomes(&[4, 4]);
-        insta::assert_snapshot!(shown(dir, &recorder.append(&twice).unwrap_err()), @"");
-        insta::assert_snapshot!(shown(dir, &OutcomeRecorder::create(dir).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(dir, &recorder.append(&twice).unwrap_err()), @"
+        DIR/requests.arrows.partial: request 4 was recorded twice
+        hint: this is a bug of tracewright; please report it
+        ");
+        insta::assert_snapshot!(shown(dir, &OutcomeRecorder::create(dir).unwrap_err()), @"
+        DIR/requests.arrows.partial: exists already
+        hint: choose another path, or overwrite with `--force`
+        ");
+        insta::assert_snapshot!(shown(dir, &OutcomeReader::open(dir).unwrap_err()), @"
+        DIR/requests.parquet: no such file
+        hint: the run goes on or was killed; `tracewright report` recovers a killed one
+        ");
     }
 }

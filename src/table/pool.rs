@@ -75,14 +75,8 @@ pub fn read_index(dir: &Path) -> Result<PoolIndex, TableError> {
     let wanted = |name: &str| matches!(name, "entry_id" | "kind" | "tokens" | "cut_tokens");
     let mut file = FileReader::open_columns(&POOL, &texts_path(dir), wanted)?;
     let mut entries = Vec::new();
-    while let Some(batch) = file.next_batch() {
-        let batch = batch?;
-        let mut from = Decoder::new(&POOL, file.path(), &batch, &blank().entry);
-        from.int("entry_id", |r, v| r.entry_id = v)
-            .text("kind", |r, v| v.clone_into(&mut r.kind))
-            .int("tokens", |r, v| r.tokens = v)
-            .ints("cut_tokens", |r, v| r.cut_tokens = v);
-        entries.extend(from.finish()?);
+    while let Some(batch) = file.next_rows(decode_entries) {
+        entries.extend(batch?);
     }
     Ok(PoolIndex { manifest, entries })
 }
@@ -96,16 +90,8 @@ pub fn read_texts(dir: &Path) -> Result<Vec<PoolText>, TableError> {
     checked_manifest(dir)?;
     let mut file = FileReader::open(&POOL, &texts_path(dir))?;
     let mut texts = Vec::new();
-    while let Some(batch) = file.next_batch() {
-        let batch = batch?;
-        let mut from = Decoder::new(&POOL, file.path(), &batch, &blank());
-        from.int("entry_id", |r, v| r.entry.entry_id = v)
-            .text("kind", |r, v| v.clone_into(&mut r.entry.kind))
-            .int("tokens", |r, v| r.entry.tokens = v)
-            .text("text", |r, v| v.clone_into(&mut r.text))
-            .ints("cut_tokens", |r, v| r.entry.cut_tokens = v)
-            .ints("cut_bytes", |r, v| r.cut_bytes = v);
-        texts.extend(from.finish()?);
+    while let Some(batch) = file.next_rows(decode_texts) {
+        texts.extend(batch?);
     }
     Ok(texts)
 }
@@ -134,6 +120,26 @@ fn encode(path: &Path, rows: &[PoolText], _first: u64) -> Result<RecordBatch, Ta
         .ints("cut_tokens", |r| Some(r.entry.cut_tokens.iter().copied()))
         .ints("cut_bytes", |r| Some(r.cut_bytes.iter().copied()));
     to.finish()
+}
+
+fn decode_entries(path: &Path, batch: &RecordBatch) -> Result<Vec<PoolEntry>, TableError> {
+    let mut from = Decoder::new(&POOL, path, batch, &blank().entry);
+    from.int("entry_id", |r, v| r.entry_id = v)
+        .text("kind", |r, v| v.clone_into(&mut r.kind))
+        .int("tokens", |r, v| r.tokens = v)
+        .ints("cut_tokens", |r, v| r.cut_tokens = v);
+    from.finish()
+}
+
+fn decode_texts(path: &Path, batch: &RecordBatch) -> Result<Vec<PoolText>, TableError> {
+    let mut from = Decoder::new(&POOL, path, batch, &blank());
+    from.int("entry_id", |r, v| r.entry.entry_id = v)
+        .text("kind", |r, v| v.clone_into(&mut r.entry.kind))
+        .int("tokens", |r, v| r.entry.tokens = v)
+        .text("text", |r, v| v.clone_into(&mut r.text))
+        .ints("cut_tokens", |r, v| r.entry.cut_tokens = v)
+        .ints("cut_bytes", |r, v| r.cut_bytes = v);
+    from.finish()
 }
 
 fn blank() -> PoolText {
@@ -172,14 +178,23 @@ mod tests {
             let hint = error.hint().unwrap_or_default();
             format!("{error}\nhint: {hint}").replace(dir.path().to_str().unwrap(), "DIR")
         };
-        insta::assert_snapshot!(shown(read_index(dir.path()).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(read_index(dir.path()).unwrap_err()), @"
+        DIR/pool.json: no such file
+        hint: build a pool with `tracewright pool build`
+        ");
         let manifest = PoolManifest { pool_digest: "0f".into(), ..pool_manifest() };
         write(dir.path(), &manifest, &Draw::new(1).texts(2), false).unwrap();
         let again = write(dir.path(), &manifest, &[], false).unwrap_err();
-        insta::assert_snapshot!(shown(again), @"");
+        insta::assert_snapshot!(shown(again), @"
+        DIR/pool.json: exists already
+        hint: choose another path, or overwrite with `--force`
+        ");
         write_json(&dir.path().join(MANIFEST_FILE), &manifest, true).unwrap();
         let text = shown(read_texts(dir.path()).unwrap_err());
         let digest = digest(&texts_path(dir.path())).unwrap();
-        insta::assert_snapshot!(text.replace(&digest, "DIGEST"), @"");
+        insta::assert_snapshot!(text.replace(&digest, "DIGEST"), @"
+        DIR/pool.parquet: digest is `DIGEST`, expected `0f`
+        hint: the file was changed after it was made; make it again
+        ");
     }
 }

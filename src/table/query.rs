@@ -79,26 +79,32 @@ mod scan {
     const OUTPUT: &str = "gen_ai_usage_output_tokens";
 
     pub(super) fn hourly_counts(trace: &Path) -> Result<Vec<HourCount>, TableError> {
-        let hour = col("arrival_time").cast(DataType::Int64).floor_div(lit(HOUR_US));
+        // Polars' whole-number division by rounding down needs one more of its features; the
+        // double remainder is at least 0 whichever sign a remainder takes.
+        let at = col("arrival_time").cast(DataType::Int64);
+        let within = (at.clone() % lit(HOUR_US) + lit(HOUR_US)) % lit(HOUR_US);
+        let start = at - within;
         let frame = collect(trace, |rows| {
-            rows.filter(col("arrival_time").is_not_null()).group_by([hour.alias("hour")]).agg([
-                len().cast(DataType::UInt64).alias("requests"),
-                col(INPUT).sum().cast(DataType::UInt64).alias("input"),
-                col(OUTPUT).sum().cast(DataType::UInt64).alias("output"),
-            ])
+            rows.filter(col("arrival_time").is_not_null()).group_by([start.alias("start_us")]).agg(
+                [
+                    len().cast(DataType::UInt64).alias("requests"),
+                    col(INPUT).sum().cast(DataType::UInt64).alias("input"),
+                    col(OUTPUT).sum().cast(DataType::UInt64).alias("output"),
+                ],
+            )
         })?;
         let wrap = |source: PolarsError| TableError::columns(trace, "read", source);
-        let (hours, requests) = (ints(&frame, "hour"), counts(&frame, "requests"));
+        let (starts, requests) = (ints(&frame, "start_us"), counts(&frame, "requests"));
         let (inputs, outputs) = (counts(&frame, "input"), counts(&frame, "output"));
-        let (hours, requests) = (hours.map_err(wrap)?, requests.map_err(wrap)?);
+        let (starts, requests) = (starts.map_err(wrap)?, requests.map_err(wrap)?);
         let (inputs, outputs) = (inputs.map_err(wrap)?, outputs.map_err(wrap)?);
         let tokens = inputs.into_iter().zip(outputs);
-        let mut found: Vec<_> = hours
+        let mut found: Vec<_> = starts
             .into_iter()
             .zip(requests)
             .zip(tokens)
-            .map(|((hour, requests), (input_tokens, output_tokens))| HourCount {
-                start_us: hour * HOUR_US,
+            .map(|((start_us, requests), (input_tokens, output_tokens))| HourCount {
+                start_us,
                 requests,
                 input_tokens,
                 output_tokens,
@@ -163,7 +169,9 @@ mod scan {
         TraceReader::open(trace)?;
         let wrap = |source: PolarsError| TableError::columns(trace, "read", source);
         let path = PlRefPath::try_from_path(trace).map_err(wrap)?;
-        let rows = LazyFrame::scan_parquet(path, ScanArgsParquet::default()).map_err(wrap)?;
+        // A path is a path: `[b]` in it is no pattern.
+        let options = ScanArgsParquet { glob: false, ..ScanArgsParquet::default() };
+        let rows = LazyFrame::scan_parquet(path, options).map_err(wrap)?;
         let result = query(rows).collect_with_engine(Engine::Streaming).map_err(wrap)?;
         Ok(result.unwrap_single())
     }
@@ -203,7 +211,8 @@ mod scan {
     }
 }
 
-#[cfg(all(test, feature = "polars"))]
+#[cfg(test)]
+#[cfg(feature = "polars")]
 mod tests {
     use super::*;
     use crate::domain::record::{RequestRecord, Status};

@@ -95,8 +95,7 @@ impl Iterator for ScheduleReader {
     type Item = Result<Vec<ScheduledRequest>, TableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.file.next_batch()?;
-        Some(batch.and_then(|batch| decode(self.file.path(), &batch)))
+        self.file.next_rows(decode)
     }
 }
 
@@ -210,7 +209,7 @@ fn decode(path: &Path, batch: &RecordBatch) -> Result<Vec<ScheduledRequest>, Tab
         row.into_request().ok_or_else(|| TableError::Value {
             path: path.to_owned(),
             column: "release_kind",
-            row: at,
+            row: convert::count(at),
             problem: format!("`{kind}` without the columns it needs"),
         })
     })
@@ -257,13 +256,22 @@ mod tests {
         };
         let mut plan = Draw::new(1).plan(3);
         plan.swap(1, 2);
-        insta::assert_snapshot!(shown(write(&path, &plan).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(write(&path, &plan).unwrap_err()), @"
+        DIR/plan.parquet: row 2 is out of order by `request_id`
+        hint: sort the rows before they are written
+        ");
         plan.sort_by_key(|request| request.request_id);
         if let Some(last) = plan.last_mut() {
             last.release = Release::At(Nanos(u64::MAX));
         }
-        insta::assert_snapshot!(shown(write(&path, &plan).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(write(&path, &plan).unwrap_err()), @"
+        DIR/plan.parquet: column `scheduled_ns`, row 2: `18446744073709551615` does not fit `Int64`
+        hint: look for this value in the input; it cannot be right
+        ");
         write(&path, &[]).unwrap();
-        insta::assert_snapshot!(shown(TraceReader::open(&path).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(TraceReader::open(&path).unwrap_err()), @"
+        DIR/plan.parquet: expected a trace, found a plan
+        hint: make a trace with `tracewright ingest LOG -o trace.parquet`
+        ");
     }
 }

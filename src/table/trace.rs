@@ -103,8 +103,7 @@ impl Iterator for TraceReader {
     type Item = Result<Vec<RequestRecord>, TableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.file.next_batch()?;
-        Some(batch.and_then(|batch| decode(self.file.path(), &batch, &mut self.texts)))
+        self.file.next_rows(|path, batch| decode(path, batch, &mut self.texts))
     }
 }
 
@@ -293,7 +292,7 @@ fn decode_rest(from: &mut Decoder<'_, RequestRecord>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::file::ROW_GROUP_ROWS;
+    use crate::table::file::BATCH_ROWS;
     use crate::table::samples::Draw;
     use proptest::prelude::*;
 
@@ -347,11 +346,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.parquet");
         let blank = RequestRecord::unknown("x".into(), 0, 1);
-        write(&path, &[&vec![blank; ROW_GROUP_ROWS + 1]]).unwrap();
+        write(&path, &[&vec![blank; BATCH_ROWS + 1]]).unwrap();
         let sizes: Vec<_> =
             TraceReader::open(&path).unwrap().map(|batch| batch.unwrap().len()).collect();
-        assert_eq!(sizes.iter().sum::<usize>(), ROW_GROUP_ROWS + 1);
-        assert!(sizes.iter().all(|&rows| rows <= ROW_GROUP_ROWS), "{sizes:?}");
+        assert_eq!(sizes.iter().sum::<usize>(), BATCH_ROWS + 1);
+        assert!(sizes.iter().all(|&rows| rows <= BATCH_ROWS), "{sizes:?}");
     }
 
     #[test]
@@ -364,12 +363,21 @@ mod tests {
         };
         let mut records = Draw::new(3).records(9);
         records.reverse();
-        insta::assert_snapshot!(shown(write(&path, &[&records]).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(write(&path, &[&records]).unwrap_err()), @"
+        DIR/trace.parquet: row 1 is out of order by `arrival_time`
+        hint: sort the rows before they are written
+        ");
         let mut record = RequestRecord::unknown("x".into(), 0, 1);
         record.attempt_count = u16::MAX;
-        insta::assert_snapshot!(shown(write(&path, &[&[record]]).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(write(&path, &[&[record]]).unwrap_err()), @"
+        DIR/trace.parquet: column `attempt_count`, row 0: `65535` does not fit `Int16`
+        hint: look for this value in the input; it cannot be right
+        ");
         assert!(!path.exists());
         std::fs::write(&path, "ts,model\n1,2\n").unwrap();
-        insta::assert_snapshot!(shown(TraceReader::open(&path).unwrap_err()), @"");
+        insta::assert_snapshot!(shown(TraceReader::open(&path).unwrap_err()), @"
+        DIR/trace.parquet: not a Parquet file, or cut short
+        hint: give a file that `tracewright` wrote; logs go through `tracewright ingest` first
+        ");
     }
 }

@@ -3,6 +3,7 @@
 //! Chunk instants are stored as deltas: the first value is the first chunk's instant, each further
 //! one the gap before its chunk.
 
+use crate::domain::convert;
 use crate::domain::metric::{self, Anchor};
 use crate::domain::outcome::{Failure, Instants, RequestOutcome, UsageSource};
 use crate::domain::scenario::Scenario;
@@ -207,7 +208,7 @@ pub(super) fn decode_chunks(path: &Path, batch: &RecordBatch) -> Result<Vec<Chun
             return Err(TableError::Value {
                 path: path.to_owned(),
                 column: "chunk_deltas_ns",
-                row: at,
+                row: convert::count(at),
                 problem: "a chunk before the start of the run".to_owned(),
             });
         };
