@@ -254,15 +254,6 @@ fn verdict(pool: &Path, tokenizer: &str, verified: &Verified, proof: &Proof) -> 
 /// Returns the lines that `pool build` prints: entries per bucket and kind, and how it went.
 pub(crate) fn summary(out: &Path, built: &Built) -> String {
     let manifest = &built.manifest;
-    let mut text = format!(
-        "{}: {} entries, {} tokens of `{}`, seed {}\n\n{:<12}",
-        out.display(),
-        manifest.entries,
-        manifest.tokens,
-        manifest.tokenizer,
-        manifest.seed,
-        "tokens"
-    );
     let mut counts: BTreeMap<(u32, &str), u64> = BTreeMap::new();
     let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
     for entry in built.texts.iter().map(|text| &text.entry) {
@@ -271,43 +262,149 @@ pub(crate) fn summary(out: &Path, built: &Built) -> String {
         }
         *tokens.entry(&entry.kind).or_default() += u64::from(entry.tokens);
     }
-    let row = |name: &str, cells: &dyn Fn(&str) -> Option<u64>| {
-        let cells: String = manifest
-            .kinds
-            .iter()
-            .map(|(kind, _)| cells(kind).map_or_else(|| " ".repeat(9), |n| format!("{n:>9}")))
-            .collect();
-        format!("{name:<12}{}\n", cells.trim_end())
+    let cells = |cell: &dyn Fn(&str) -> Option<u64>| {
+        let shown = |kind: &str| cell(kind).map(|number| number.to_string()).unwrap_or_default();
+        manifest.kinds.iter().map(|(kind, _)| shown(kind)).collect::<Vec<_>>()
     };
-    let heads: String = manifest.kinds.iter().map(|(kind, _)| format!("{kind:>9}")).collect();
-    text.push_str(&heads);
-    text.push('\n');
+    let names = manifest.kinds.iter().map(|(kind, _)| kind.clone()).collect();
+    let mut rows = vec![("tokens".to_owned(), names)];
     for &(bucket, _) in &manifest.buckets {
         let (low, end) = bucket_range(bucket);
         let name = if end - low == 1 { low.to_string() } else { format!("{low}-{}", end - 1) };
-        text.push_str(&row(&name, &|kind| counts.get(&(bucket, kind)).copied()));
+        rows.push((name, cells(&|kind| counts.get(&(bucket, kind)).copied())));
     }
-    text.push_str(&row("entries", &|kind| {
-        manifest.kinds.iter().find(|(name, _)| name == kind).map(|(_, entries)| *entries)
-    }));
-    text.push_str(&row("tokens", &|kind| tokens.get(kind).copied()));
-    text.push_str(&how_it_went(built));
-    text
+    let of_kind = |kind: &str| manifest.kinds.iter().find(|(name, _)| name == kind);
+    rows.push(("entries".to_owned(), cells(&|kind| of_kind(kind).map(|(_, entries)| *entries))));
+    rows.push(("tokens".to_owned(), cells(&|kind| tokens.get(kind).copied())));
+    let title = format!(
+        "{}: {} entries, {} tokens of `{}`, seed {}\n\n",
+        out.display(),
+        manifest.entries,
+        manifest.tokens,
+        manifest.tokenizer,
+        manifest.seed
+    );
+    let table: Vec<String> = rows.iter().map(|(name, cells)| row(name, cells)).collect();
+    title + &table.concat() + &how_it_went(built)
+}
+
+fn row(name: &str, cells: &[String]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>9}")).collect();
+    let line = format!("{name:<10}{}", cells.concat());
+    format!("{}\n", line.trim_end())
 }
 
 fn how_it_went(built: &Built) -> String {
     let (manifest, rejected) = (&built.manifest, &built.rejected);
-    let mut text = format!(
+    let checks = format!(
         "\njoins checked by bpe-openai and tiktoken-rs: {}, failed: {}\n\
          text encodes per entry: {:.2} (and every entry and cut counted again by tiktoken-rs)\n",
         manifest.joins_checked, manifest.joins_failed, built.encodes_per_entry
     );
-    if rejected.total() > 0 {
-        text.push_str(&format!(
-            "left out: {} too short, {} with the start of another, {} where the tokenizers \
-             disagree, {} beyond `--entries`\n",
-            rejected.too_short, rejected.same_start, rejected.disagreement, rejected.not_needed
-        ));
+    if rejected.total() == 0 {
+        return checks;
     }
-    text
+    let left_out = format!(
+        "left out: {} too short, {} with the start of another, {} where the tokenizers disagree, \
+         {} beyond `--entries`\n",
+        rejected.too_short, rejected.same_start, rejected.disagreement, rejected.not_needed
+    );
+    checks + &left_out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn globals() -> Globals {
+        Globals { seed: 42, quiet: true, no_progress: true, force: false }
+    }
+
+    fn request(tokenizer: &str) -> PoolRequest {
+        PoolRequest {
+            texts: Vec::new(),
+            languages: vec![Language::English],
+            tokenizer: tokenizer.to_owned(),
+            entries: Some(12),
+            joins: 10,
+        }
+    }
+
+    #[test]
+    fn a_pool_is_built_shown_and_verified() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("pool");
+        let built = build_pool(&request("o200k_base"), &out, &globals()).unwrap();
+        insta::assert_snapshot!(summary(Path::new("pool"), &built), @r#"
+        pool: 589 entries, 2835 tokens of `o200k_base`, seed 42
+
+        tokens           en   filler
+        1                        577
+        8-15              1
+        16-31             2
+        32-63             2
+        64-127            2
+        128-255           2
+        256-511           2
+        512-1023          1
+        entries          12      577
+        tokens         2258      577
+
+        joins checked by bpe-openai and tiktoken-rs: 10, failed: 0
+        text encodes per entry: 1.15 (and every entry and cut counted again by tiktoken-rs)
+        "#);
+        let args = VerifyArgs { pool: out.clone() };
+        assert_eq!(run_verify(&args, &globals()).unwrap(), ExitCode::SUCCESS);
+        let again = build_pool(&request("o200k_base"), &out, &globals()).unwrap_err();
+        assert!(again.to_string().contains("exists"), "{again}");
+    }
+
+    #[test]
+    fn a_pool_that_counts_wrong_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("pool");
+        let mut built = build_pool(&request("o200k_base"), &out, &globals()).unwrap();
+        let cuts = &mut built.texts[3].entry.cut_tokens;
+        cuts.remove(0);
+        built.texts[3].cut_bytes.remove(1);
+        table::pool::write(&out, &built.manifest, &built.texts, true).unwrap();
+        let error = run_verify(&VerifyArgs { pool: out.clone() }, &globals()).unwrap_err();
+        let shown = super::super::failure::render(&error);
+        insta::assert_snapshot!(shown.replace(&out.display().to_string(), "POOL"), @r#"
+        error: POOL: 1 entries are wrong, first: pool entry 3: the cut at 2 tokens has 1
+        hint: build the pool again with `tracewright pool build`
+        "#);
+    }
+
+    #[test]
+    fn an_unknown_tokenizer_is_named_before_anything_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let request = PoolRequest { texts: vec!["missing.txt".into()], ..request("llama") };
+        let error = build_pool(&request, folder.path(), &globals()).unwrap_err();
+        insta::assert_snapshot!(super::super::failure::render(&error), @r#"
+        error: tokenizer `llama`: not known, expected one of `o200k_base`, `cl100k_base`
+        hint: name the tokenizer of the model under test; most recent models count close to `o200k_base`
+        "#);
+    }
+
+    #[test]
+    fn each_complaint_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("pool");
+        let manifest = build_pool(&request("o200k_base"), &out, &globals()).unwrap().manifest;
+        let good =
+            Verified { entries: manifest.entries, tokens: manifest.tokens, ..Verified::default() };
+        let proof = Proof { checked: 10, ..Proof::default() };
+        assert_eq!(complaint(&manifest, &good, &proof), None);
+        let repeated = Verified { repeated_starts: 2, ..good.clone() };
+        insta::assert_snapshot!(complaint(&manifest, &repeated, &proof).unwrap(), @"2 entries begin like another one");
+        let fewer = Verified { entries: 1, tokens: 9, ..good.clone() };
+        assert!(
+            complaint(&manifest, &fewer, &proof)
+                .unwrap()
+                .starts_with("1 entries of 9 tokens, expected ")
+        );
+        let failed = Proof { failed: 1, first_failure: Some("[..]".into()), ..proof };
+        insta::assert_snapshot!(complaint(&manifest, &good, &failed).unwrap(), @"1 joins do not add up, first: [..]");
+    }
 }

@@ -264,34 +264,40 @@ impl Heads {
     }
 }
 
-/// Cuts a text from its start to its end into candidates; the rest too short for one is the last.
+/// Cuts a text from its start to its end into candidates. Where none can be cut, words are skipped
+/// until one can; all that is skipped at one place is one rejected candidate.
 fn cut_text(tokenizer: &Tokenizer, text: &str, stream: &mut Stream) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    let mut rest = text;
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut rest = text.trim_start();
     let mut at: u64 = stream.random_range(0..1_000);
-    while !rest.trim_start().is_empty() {
+    while !rest.is_empty() {
         let (low, high) = lengths(at, stream);
         at += 1;
         // A rest shorter than its bucket is kept as it is.
         let found = cut_fragment(tokenizer, rest, low, high)
-            .or_else(|| cut_fragment(tokenizer, rest, MIN_TOKENS, high));
-        let Some((fragment, used)) = found else {
-            candidates.push(Candidate { entry: None, agreed: true, encodes: 0.0 });
-            match skip_line(rest) {
-                Some(after) => rest = after,
-                None => break,
-            }
+            .map(|found| (found, 0.0))
+            .or_else(|| cut_fragment(tokenizer, rest, MIN_TOKENS, high).map(|found| (found, 1.0)));
+        if let Some(((fragment, used), retries)) = found {
+            let encodes = retries + encodes(&fragment, high, rest.len(), used);
+            rest = rest.get(used..).unwrap_or_default().trim_start();
+            candidates.push(check(tokenizer, fragment, FILE_KIND, encodes));
             continue;
-        };
-        rest = rest.get(used..).unwrap_or_default();
-        candidates.push(check(tokenizer, fragment, FILE_KIND, 1.0));
+        }
+        match candidates.last_mut() {
+            Some(skipped) if skipped.entry.is_none() => skipped.encodes += 2.0,
+            _ => candidates.push(Candidate { entry: None, agreed: true, encodes: 2.0 }),
+        }
+        let next_word = rest.split_once(char::is_whitespace).map(|(_, after)| after);
+        rest = next_word.unwrap_or_default().trim_start();
     }
     candidates
 }
 
-/// Returns what follows the first line of a text, its leading white space aside.
-fn skip_line(text: &str) -> Option<&str> {
-    text.trim_start().split_once('\n').map(|(_, after)| after)
+/// Returns the bytes encoded for a fragment over those kept: the walk over a source of `available`
+/// bytes stops at `high` tokens, and what lies between the cut and there was encoded in vain.
+fn encodes(fragment: &Fragment, high: u32, available: usize, used: usize) -> f64 {
+    let walked = convert::float(u64::from(high)) / convert::float(u64::from(fragment.tokens()));
+    walked.min(convert::float_count(available) / convert::float_count(used.max(1)))
 }
 
 /// Writes candidate number `at` of a language.
@@ -302,10 +308,8 @@ fn write_candidate(tokenizer: &Tokenizer, language: Language, at: u64, seed: See
     let Some((fragment, used)) = cut_fragment(tokenizer, &text, low, high) else {
         return Candidate { entry: None, agreed: true, encodes: 1.0 };
     };
-    // The walk stops at `high` tokens; what lies between the cut and there was encoded in vain.
-    let walked = convert::float(u64::from(high)) / convert::float(u64::from(fragment.tokens()));
-    let written = convert::float_count(text.len()) / convert::float_count(used.max(1));
-    check(tokenizer, fragment, language.code(), walked.min(written))
+    let encodes = encodes(&fragment, high, text.len(), used);
+    check(tokenizer, fragment, language.code(), encodes)
 }
 
 /// Lets the reference tokenizer count a fragment and all its cuts.

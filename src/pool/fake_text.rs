@@ -2,8 +2,8 @@
 //!
 //! In: a language, a stream of random numbers, a length in bytes. Out: paragraphs on several
 //! themes, each sentence a template of `grammar_en` or `grammar_zh` whose slots the `fake` crate
-//! fills. A paragraph keeps to one theme and uses each of its templates at most once. Every person,
-//! company and place is invented.
+//! fills. A paragraph keeps to one theme and uses each of its templates at most once; the themes
+//! take turns. Every person, company and place is invented.
 
 use super::{grammar_en, grammar_zh};
 use crate::domain::seed::Stream;
@@ -72,9 +72,10 @@ impl Language {
 pub fn write_text(language: Language, tokens: u32, stream: &mut Stream) -> String {
     let wanted = usize::try_from(tokens).unwrap_or(usize::MAX);
     let bytes = wanted.saturating_mul(language.bytes_per_token());
+    let mut themes = language.themes().to_vec();
+    themes.shuffle(stream);
     let mut text = String::new();
-    loop {
-        let Some(theme) = language.themes().choose(stream) else { return text };
+    for theme in themes.into_iter().cycle() {
         let mut templates = theme.to_vec();
         templates.shuffle(stream);
         for (at, template) in templates.iter().take(stream.random_range(PARAGRAPH)).enumerate() {
@@ -86,6 +87,7 @@ pub fn write_text(language: Language, tokens: u32, stream: &mut Stream) -> Strin
         }
         text.push_str("\n\n");
     }
+    text
 }
 
 /// Writes a template with its choices made and its slots filled.

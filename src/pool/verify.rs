@@ -174,7 +174,7 @@ mod tests {
         let (tokenizer, text) = good();
         let cuts = text.cut_bytes.len() as u64;
         let tokens = u64::from(text.entry.tokens);
-        let verified = verify(&tokenizer, &[text.clone()], NonZeroUsize::MIN, &|| ());
+        let verified = verify(&tokenizer, std::slice::from_ref(&text), NonZeroUsize::MIN, &|| ());
         let expected = Verified { entries: 1, cuts, tokens, ..Verified::default() };
         assert_eq!(verified, expected);
         assert_eq!(
@@ -201,8 +201,8 @@ mod tests {
         insta::assert_snapshot!(fault(&|text| text.entry.cut_tokens[5] += 1), @"pool entry 0: the cut table is not ascending from 1");
         insta::assert_snapshot!(fault(&|text| { text.cut_bytes.pop(); }), @"pool entry 0: 468 cuts, 467 byte offsets");
         insta::assert_snapshot!(fault(&|text| text.entry.tokens += 1), @"pool entry 0: the last cut is not the whole entry");
-        insta::assert_snapshot!(fault(&|text| text.text.insert(0, ' ')), @"");
-        insta::assert_snapshot!(fault(&|text| { text.entry.cut_tokens.remove(0); text.cut_bytes.remove(1); }), @"");
+        insta::assert_snapshot!(fault(&|text| text.text.insert(0, ' ')), @"pool entry 0: the byte offsets do not ascend to the end of the text");
+        insta::assert_snapshot!(fault(&|text| { text.entry.cut_tokens.remove(0); text.cut_bytes.remove(1); }), @"pool entry 0: the cut at 3 tokens has 2");
         insta::assert_snapshot!(fault(&|text| text.text.replace_range(..1, "x")), @"pool entry 0: the text does not begin with one space");
     }
 }

@@ -146,6 +146,15 @@ fn files_are_cut_to_their_end_and_nothing_is_lost() {
 }
 
 #[test]
+fn what_cannot_be_cut_is_skipped_once_and_the_rest_is_kept() {
+    let words = "The second half of the letter is legible and was copied in Leeds.";
+    let files = corpus(&[&format!("{} {} {words}", "x".repeat(300), "y".repeat(300))]);
+    let pool = built(&options("o200k_base", &[], None), &files, 1);
+    assert_eq!(pool.rejected, Rejections { too_short: 1, ..Rejections::default() });
+    assert_eq!(pool.texts[0].text, format!(" {words}"));
+}
+
+#[test]
 fn entries_beyond_the_number_asked_for_are_counted() {
     let letter = "Mr. Jones wrote from Leeds that the bridge was closed again. ".repeat(90);
     let files = corpus(&[&letter]);
