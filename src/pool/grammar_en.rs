@@ -1,0 +1,100 @@
+//! English sentence templates, by theme.
+//!
+//! `{slot}` is filled by `fake_text`, `{2-40}` draws a whole number, `(a|b)` chooses one (choices
+//! do not nest and may hold slots). Slots with names stand early in a sentence, so that few
+//! fragments begin alike.
+
+use super::fake_text::Theme;
+
+pub(super) const THEMES: &[Theme] = &[
+    &[
+        "{Name} from {city} ordered {2-60} (standing desks|office chairs|table lamps|filing cabinets) on {date}, but only {2-19} of them had arrived when the warehouse closed for the (week|holiday|stocktaking).",
+        "Order {10000-99999} was (packed|picked|labelled) at {time} and handed to the (morning|evening|night) driver, who noted that {2-9} of the boxes were (slightly damp|badly taped|heavier than stated).",
+        "Because the (invoice|delivery note|customs form) from {company} named the wrong street, the parcel went to {building} {street} first and came back {2-6} days later.",
+        "The customer, {Name}, wrote that the (blue|green|grey|oak) version looked (nothing like the picture|better than expected|a little smaller than described) and asked for {5-40} percent off.",
+        "{company} will replace the (broken|missing|scratched) parts at no cost, provided that {first} sends (two photographs|the serial number|the original receipt) before {date}.",
+        "After {3-14} calls and {2-8} letters, {Name} received a refund of {20-900}.{10-99} dollars, which covered the goods but not the (postage|installation|insurance).",
+        "In {month} the shop in {city} sold {100-990} (kettles|radios|backpacks|bicycles), {10-90} more than in the same month of the year before, mostly to (students|tourists|small offices).",
+        "{first} checks the stock list every {weekday}, and whenever fewer than {5-40} (cartons|pallets|units) are left, a new order goes out to {company}.",
+    ],
+    &[
+        "At {time} on {date} the alarm for the (payment service|login page|search index|image store) fired in {city}, and {first} was paged {2-9} minutes later.",
+        "{Name}, who was on call, found that {3-80} of {100-400} workers had stopped answering, although their (health checks|logs|memory graphs) still looked (normal|clean|fine).",
+        "The cause was a (timeout|certificate|cache entry|feature flag) that {company} had changed from {2-9} to {10-90} without telling the team in {city}.",
+        "Between {time} and {time}, about {2-40} percent of the requests from {country} failed, while customers in {country} noticed (nothing|only slow pages|a few retries).",
+        "{first} rolled back release {2-9}.{0-30}.{0-20}, restarted the (queue|proxy|scheduler) and watched the error rate fall below {1-4} percent within {3-30} minutes.",
+        "As a first measure, {company} agreed to (double the number of replicas|shorten the retry loop|add a second region), which should be finished by {date}.",
+        "The review, led by {Name}, listed {3-12} open points; the most (urgent|expensive|surprising) was that backups older than {5-90} days could not be (read|restored|decrypted).",
+        "Nobody lost data, but {100-990} messages were (delivered twice|delayed by an hour|kept in a dead letter queue) and had to be sorted out by hand on {weekday}.",
+    ],
+    &[
+        "{Name} left {city} on {date} with one suitcase, a paper map and a vague plan to reach {country} before the (rainy season|end of the month|first snow).",
+        "From the station in {city} it is a walk of {5-45} minutes along {street}, past the (old mill|fish market|university garden), to a hotel that {first} can recommend.",
+        "The ticket cost {12-290} euros, which was (less than we feared|more than the brochure said|a fair price), and the train left {2-50} minutes late.",
+        "In {month} the ferry to {country} runs only {2-6} times a week, so {Name} advises travellers to book at least {2-9} weeks ahead.",
+        "We met {Name}, a retired {job}, in the dining car, and before we reached {city} we had heard about {2-7} of the {8-30} countries on the list.",
+        "Although the guide promised a view of the (lake|glacier|harbour), the fog did not lift until {weekday}, when we were already packing for {city}.",
+        "For lunch, {first} chose a small place near {street}, where {2-5} kinds of (soup|dumplings|grilled fish) were written on the wall in chalk.",
+        "On the last evening in {city}, {2-9} of us climbed the {90-600} steps to the tower and counted the lights of the ships coming from {country}.",
+    ],
+    &[
+        "{company} reported sales of {10-980}.{1-9} million for the (first|second|third|fourth) quarter, {1-29} percent (above|below) the figure of last year, as demand from {country} (grew|faded|returned).",
+        "According to {Name}, the {job} of the group, costs rose by {1-14} percent because (energy|freight|rent|steel) became dearer, yet margins stayed near {5-40} percent.",
+        "The branch in {city} employs {40-900} people, {3-39} more than in {month}, and plans to open a second (warehouse|laboratory|showroom) on {street}.",
+        "In the field of {industry}, {company} holds about {2-45} percent of the market, ahead of {company}, which lost {2-9} large customers since {month}.",
+        "Table {1-30} shows that (returns|complaints|late deliveries) fell from {200-900} to {20-190} a month after the process was changed on {date}.",
+        "{Name} expects a (modest|strong|flat) year, provided that the exchange rate with {country} moves by less than {2-9} percent.",
+        "Of the {2-90} million set aside for the plant in {city}, {company} has spent roughly {10-90} percent so far, chiefly on (machines|training|safety).",
+        "The auditors from {company} accepted the accounts without reservation but asked {Name} to explain {2-11} entries dated {date}.",
+    ],
+    &[
+        "This agreement is made on {date} between {company}, {building} {street}, {city}, and {Name}, hereafter called the (tenant|contractor|licensee).",
+        "If {company} fails to deliver within {5-60} days, the buyer may (withdraw from the contract|reduce the price|claim damages), unless the delay was caused by (strikes|floods|an act of the authorities).",
+        "The monthly fee of {100-9000} dollars is due on the {ordinal} working day and shall be paid to {company}, {city}, without any deduction.",
+        "Section {2-40} applies only where {Name} has been informed in writing, by registered letter or by fax, at least {7-90} days before the date of (renewal|termination|transfer).",
+        "Each party keeps secret what it learns about the (prices|methods|customers) of the other, for a period of {2-10} years after {date}.",
+        "{Name} may rent out the premises at {building} {street} to third parties, subject to the (written consent|prior approval) of {company}, which shall not be refused without good reason.",
+        "Any dispute that cannot be settled within {10-90} days shall be brought before the courts of {city}, and the law of {country} shall apply.",
+        "Should one clause prove void, the remaining {6-48} clauses stay in force, and {company} will propose wording that comes closest to the (purpose|intention) of the parties.",
+    ],
+    &[
+        "{first}'s recipe for (onion soup|plum cake|lentil stew|rye bread) comes from {city} and needs {2-9} ingredients, a heavy pot and about {20-90} minutes.",
+        "Heat {2-6} spoons of oil, add the (onions|carrots|mushrooms) that {first} cut into {2-4} centimetre pieces, and stir until they turn (golden|soft|glossy).",
+        "Pour in {200-900} millilitres of (stock|milk|cold water), bring it to the boil, then let it simmer under a lid for {10-50} minutes while you (grate the cheese|wash the herbs|warm the plates).",
+        "In {country} cooks add a pinch of (saffron|nutmeg|smoked paprika) at this point, but {Name} prefers {2-5} leaves of (sage|bay|mint), which taste (milder|fresher|a little bitter).",
+        "Knead the dough for {6-15} minutes, cover it, and leave it near the oven for {2-4} hours; on a cold {weekday} in {month} it may need longer.",
+        "Bake at {160-240} degrees until the crust is dark, turn the tin once, and wait {5-30} minutes before cutting, as {first} never tires of saying.",
+        "The dish serves {2-8} people, keeps for {2-5} days in the refrigerator and, warmed up on {weekday}, tastes even better than on the first day.",
+        "{Name}, who runs a kitchen on {street}, weighs the salt, {4-20} grams for each kilogram of flour, because a handful is never the same twice.",
+    ],
+    &[
+        "{first}, could you rename the variable on line {12-900} before we merge, since `(data|tmp|result|value)` tells the reader nothing about (its unit|where it comes from|who frees it)?",
+        "The new test passes on my machine in {2-90} seconds, but on the build server in {city} it failed {2-7} times out of {10-30}, so I suspect a (race|clock|locale) problem.",
+        "In commit {10-99}f{100-999}c, {Name} moved the (parser|retry loop|cache) into its own module, which removes {40-400} lines and makes the (error path|happy path|shutdown) easier to follow.",
+        "{Name} asked why the limit is {16-512} and not {513-4096}; a comment with the (measurement|reason|link to the issue) would answer that for the next reader.",
+        "Please return an error instead of (zero|an empty list|a default), {first}, because the caller in {company}'s plugin cannot tell (a missing file|a broken line|a timeout) from real data.",
+        "Apart from {2-9} small remarks I like this change: the names are clear, the loop on line {20-700} has a bound, and {first}'s benchmark shows {3-45} percent less (memory|time|traffic).",
+        "If two threads reach line {30-800} together, the second one overwrites the (counter|index|token) of the first, as {first} showed with a test that runs {100-900} times.",
+        "Release {1-9}.{0-20} should wait until {weekday}, when {Name} has checked the migration against a copy of {company}'s database with {2-90} million rows.",
+    ],
+    &[
+        "The library in {city} opens at {time} on {weekday}, and {Name}, who has worked there for {3-35} years, still writes every reminder by hand.",
+        "Volunteers counted {20-900} (swallows|storks|herons|bats) near {city} in {month}, {5-60} more than last year, although {2-6} of the nesting sites had been (flooded|cleared|fenced off).",
+        "{Name} taught (chemistry|geography|music) on {street} until {date}, when the school was joined with another one in {city}.",
+        "At the meeting on {date}, {2-40} residents of {street} asked the council to (slow the traffic|plant more trees|repair the bridge), and {first} read their letter aloud.",
+        "The clinic run by {Name} treats about {40-400} patients a week, most of whom (come from nearby villages|wait less than an hour|pay nothing at all).",
+        "It took {company} {2-9} years to restore the theatre on {street}, whose ceiling, painted in {month} of {1870-1938}, had been hidden behind (boards|plaster|sacking).",
+        "A survey of {200-990} households in {country} found that {11-88} percent (repair|share|sell) old tools, while {first}'s neighbours in {city} simply keep them.",
+        "When the power failed at {time}, {first} lit {2-9} candles and went on reading the letters that {Name} had sent from {country} in {1940-1999}.",
+    ],
+    &[
+        "Dear {Name}, thank you for your message of {date}; we have looked into the matter and found that the (meter|contract|booking) was registered under {building} {street}.",
+        "Please send {company} a copy of (your passport|the last bill|the signed form) by {date}, so that {first} can close the file before the (audit|holidays|end of the quarter).",
+        "{first} suggested moving the interview to {weekday} at {time}, since {2-4} of the {5-9} people on the panel will be travelling back from {city}.",
+        "The minutes of {date} say that {Name} agreed to (draft the budget|visit the plant|call the insurer), but no one remembers setting a deadline.",
+        "In the new post of {job} at {company}, you will report to {Name}, work {20-40} hours a week, and spend {2-6} days a month at our site in {city}.",
+        "I met {first} at the fair in {city}, where {company} showed {2-9} new (sensors|pumps|printers), and I would like to order {3-30} of them for a trial.",
+        "Could you tell {Name} that the keys for {building} {street} are with the (caretaker|neighbour|baker), who is in every day except {weekday}?",
+        "With {10-90} guests coming from {country} and {3-40} from {city}, {first} has booked the larger hall, which costs {100-900} dollars more but has (a garden|a lift|better heating).",
+    ],
+];
