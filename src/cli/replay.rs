@@ -52,8 +52,8 @@ const URL_VARIABLE: &str = "OPENAI_BASE_URL";
 /// planned and from the actual send; requests are never sent early, never retried, and late ones
 /// stay late.
 ///
-/// Example: tracewright replay plan.parquet --pool prompt-pools/small --url
-/// http://127.0.0.1:8000 --model example
+/// Example: `tracewright replay plan.parquet --pool prompt-pools/small --url
+/// http://127.0.0.1:8000 --model example`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The plan
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     pool: PathBuf,
     #[command(flatten)]
-    target: TargetArgs,
+    target: Box<TargetArgs>,
     /// Directory in which the run directory is created
     #[arg(short, long, value_name = "DIR", default_value = "runs")]
     output: PathBuf,
@@ -115,10 +115,10 @@ pub(crate) struct TargetArgs {
     pub(crate) max_concurrency: Option<NonZeroU32>,
     /// Force the planned output length with `ignore_eos` and `min_tokens`
     ///
-    /// vLLM, SGLang and llama.cpp know these fields; other servers may refuse them.
+    /// vLLM, `SGLang` and llama.cpp know these fields; other servers may refuse them.
     #[arg(long)]
     pub(crate) ignore_eos: bool,
-    /// Field that limits output: max_tokens or max_completion_tokens
+    /// Field that limits output: `max_tokens` or `max_completion_tokens`
     #[arg(long, default_value = "max_tokens", value_parser = max_tokens_field, value_name = "FIELD")]
     pub(crate) max_tokens_field: MaxTokensField,
     /// Keep an idle connection for reuse at most this long; 0s opens one for each request
@@ -471,7 +471,7 @@ fn note_server(facts: &ServerFacts, config: &ReplayConfig, globals: &Globals) {
 fn note_dispatcher(manifest: &mut RunManifest, summary: &ReplaySummary) {
     let facts = summary.dispatcher;
     let class = if facts.raised_priority { "normal, nice -10" } else { "normal" };
-    manifest.scheduling_class = class.to_owned();
+    class.clone_into(&mut manifest.scheduling_class);
     let timer = if facts.fine_timer { "timer slack 1 ns" } else { "default timer slack" };
     let note = format!("asleep to 100 us before each deadline, then spinning; {timer}");
     manifest.dispatcher_note = Some(note);

@@ -137,7 +137,7 @@ impl Client {
             Fault::before_headers(&error, untouched)
         })?;
         answer.headers(response.status().as_u16(), stamps.last_read());
-        if let Some(fault) = self.refusal(&response) {
+        if let Some(fault) = refusal(&response) {
             return Err(self.with_words(fault, response, begun, answer).await);
         }
         let mut body = response.into_body();
@@ -174,30 +174,6 @@ impl Client {
         *request.uri_mut() = Uri::from(self.config.target.path().clone());
         *request.headers_mut() = self.config.target.headers().clone();
         request
-    }
-
-    /// Returns why a response is no stream, judged by its status and content type.
-    fn refusal(&self, response: &Response<Incoming>) -> Option<Fault> {
-        let status = response.status();
-        let class = match status.as_u16() {
-            200..=299 => {
-                let kind = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
-                let json = kind.trim_start().to_ascii_lowercase().starts_with("application/json");
-                return json.then(|| {
-                    Fault::new(Failure::Protocol, "answered with JSON, expected an event stream")
-                });
-            }
-            429 => Failure::RateLimited,
-            400..=499 => Failure::Http4xx,
-            500..=599 => Failure::Http5xx,
-            _ => {
-                let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-                let to = to.map_or(String::new(), |to| format!(", redirect to `{to}`"));
-                let message = format!("HTTP {status}{to} is not followed");
-                return Some(Fault::new(Failure::Protocol, message));
-            }
-        };
-        Some(Fault::new(class, format!("HTTP {status}")))
     }
 
     /// Adds the server's own words to the fault of a response that is no stream.
@@ -267,6 +243,30 @@ impl Client {
         };
         if next.0 < total.0 { next } else { total }
     }
+}
+
+/// Returns why a response is no stream, judged by its status and content type.
+fn refusal(response: &Response<Incoming>) -> Option<Fault> {
+    let status = response.status();
+    let class = match status.as_u16() {
+        200..=299 => {
+            let kind = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+            let json = kind.trim_start().to_ascii_lowercase().starts_with("application/json");
+            return json.then(|| {
+                Fault::new(Failure::Protocol, "answered with JSON, expected an event stream")
+            });
+        }
+        429 => Failure::RateLimited,
+        400..=499 => Failure::Http4xx,
+        500..=599 => Failure::Http5xx,
+        _ => {
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            let to = to.map_or(String::new(), |to| format!(", redirect to `{to}`"));
+            let message = format!("HTTP {status}{to} is not followed");
+            return Some(Fault::new(Failure::Protocol, message));
+        }
+    };
+    Some(Fault::new(class, format!("HTTP {status}")))
 }
 
 /// How an answer ended well.

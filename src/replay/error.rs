@@ -149,8 +149,33 @@ mod tests {
         ];
         let mut text = String::new();
         for error in errors {
-            writeln!(text, "{error}\n  hint: {}", error.hint().unwrap_or_default()).unwrap();
+            writeln!(text, "{error}\n  hint: {}", error.hint().as_deref().unwrap_or("none")).unwrap();
         }
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(text, @r#"
+        url: `host:80` is not an http URL
+          hint: write it like `http://127.0.0.1:8000` or `https://host/prefix`
+        header: `X Y` is not a header name
+          hint: write it like `--header 'X-Name: value'`
+        extra body: found a list, expected an object
+          hint: give a JSON object, for example `--extra-body '{"temperature": 0}'`
+        target: `nowhere` does not resolve
+          hint: check the host name in `--url`
+        target: no connection to `http://h`
+          hint: nothing was sent; check that the server runs and that `--url` names its port
+        tls: no root certificates found
+          hint: install the system's root certificates (`ca-certificates`)
+        replay: a thread cannot be started
+          hint: none
+        plan: reading stopped
+          hint: outcomes up to here are kept in the run directory
+        plan: request 7: its prompt cannot be composed
+          hint: use the prompt pool that the plan was made with
+        plan: request 2: release `after`, expected `at`
+          hint: make the plan with recorded or open arrivals; closed loops and turns that wait for the answer before them are not replayed yet
+        replay: outcomes are no longer taken
+          hint: see the error of the run directory's writer
+        replay: 3 rows planned, but 2 recorded
+          hint: this is a bug; please report it with the plan
+        "#);
     }
 }

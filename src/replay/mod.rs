@@ -161,6 +161,10 @@ pub struct ReplaySummary {
 ///
 /// When the target does not resolve, the plan or a prompt cannot be read, or the outcomes are no
 /// longer taken. What befalls a single request is an outcome, not an error.
+///
+/// # Panics
+///
+/// If a request was dispatched before its time, which is a bug.
 pub fn replay<R, P>(
     load: Load<R, P>,
     config: &ReplayConfig,

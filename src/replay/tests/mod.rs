@@ -27,7 +27,7 @@ const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_toke
 const KEY: &str = "sk-planted-key";
 
 fn events(data: &[&str]) -> String {
-    data.iter().map(|data| format!("data: {data}\n\n")).collect()
+    data.iter().flat_map(|data| ["data: ", data, "\n\n"]).collect()
 }
 
 fn whole() -> String {
@@ -75,23 +75,17 @@ fn run_stopping(config: &ReplayConfig, count: u64, gap: Nanos, stop: &Arc<Stop>)
 
 /// Replays one request against a server with one script.
 fn one(script: Script) -> RequestOutcome {
+    one_within(script, Limits::default())
+}
+
+fn one_within(script: Script, limits: Limits) -> RequestOutcome {
     let server = Server::start(vec![script]);
     let mut config = config(&server.url);
-    config.limits = short_limits();
+    config.limits = limits;
     let ran = run(&config, 1, Nanos::ZERO);
     ran.summary.as_ref().expect("a replay");
     assert_eq!(server.posts(), 1, "one POST for one planned request");
     ran.only().clone()
-}
-
-/// Limits of a few tenths of a second for what never comes.
-fn short_limits() -> Limits {
-    Limits {
-        connect: Nanos::from_millis(2_000),
-        first_token: Nanos::from_millis(1_500),
-        idle: Nanos::from_millis(1_000),
-        total: Nanos::from_millis(60_000),
-    }
 }
 
 fn class(script: Script) -> (Option<Failure>, String) {
@@ -177,7 +171,18 @@ fn the_request_as_the_server_sees_it() {
     config.target = Target::new(&base, Api::Chat, Some(KEY), &headers).unwrap();
     run(&config, 1, Nanos::ZERO).summary.expect("a replay");
     let seen = server.last_request().replace(&server.url.replace("http://", ""), "HOST");
-    insta::assert_snapshot!(seen.replace("\r\n", "\n"));
+    insta::assert_snapshot!(seen.replace("\r\n", "\n"), @r#"
+    POST /api/v1/chat/completions HTTP/1.1
+    host: HOST
+    user-agent: tracewright/0.1.0
+    content-type: application/json
+    accept: text/event-stream
+    authorization: Bearer sk-planted-key
+    x-extra: yes
+    content-length: 129
+
+    {"model":"m","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hello"}]}
+    "#);
 }
 
 #[test]
@@ -237,20 +242,26 @@ fn a_connection_cut_in_the_stream_is_truncated_unless_the_answer_was_complete() 
 
 #[test]
 fn nothing_comes_in_time() {
-    let hang = |script: Script| class(script.then(After::Hang));
-    let (failure, message) = hang(Script::new());
+    let soon = Nanos::from_millis(300);
+    let first = Limits { first_token: soon, ..Limits::default() };
+    let idle = Limits { idle: soon, ..Limits::default() };
+    let hang = |script: Script, limits: Limits| {
+        let outcome = one_within(script.then(After::Hang), limits);
+        (outcome.failure, outcome.failure_message.unwrap_or_default())
+    };
+    let (failure, message) = hang(Script::new(), first);
     assert_eq!(failure, Some(Failure::HeadersTimeout));
-    insta::assert_snapshot!(message, @"no headers within 1.5 s");
-    let head = http(200, "transfer-encoding: chunked");
-    let (failure, message) = hang(Script::new().write(&head).write(chunked(&events(&[ROLE]))));
+    insta::assert_snapshot!(message, @"no headers within 0.3 s");
+    let head = Script::new().write(http(200, "transfer-encoding: chunked"));
+    let (failure, message) = hang(head.clone().write(chunked(&events(&[ROLE]))), first);
     assert_eq!(failure, Some(Failure::FirstTokenTimeout));
-    insta::assert_snapshot!(message, @"no generated text within 1.5 s");
-    let (failure, message) = hang(Script::new().write(&head).write(chunked(&events(&[TEXT]))));
+    insta::assert_snapshot!(message, @"no generated text within 0.3 s");
+    let (failure, message) = hang(head.clone().write(chunked(&events(&[TEXT]))), idle);
     assert_eq!(failure, Some(Failure::IdleTimeout));
-    insta::assert_snapshot!(message, @"no further bytes within 1 s");
+    insta::assert_snapshot!(message, @"no further bytes within 0.3 s");
     // After the end marker nothing is missing: the answer is complete.
-    let done = chunked(&events(&[TEXT, STOP, "[DONE]"]));
-    let outcome = one(Script::new().write(&head).write(done).then(After::Hang));
+    let done = head.write(chunked(&events(&[TEXT, STOP, "[DONE]"])));
+    let outcome = one_within(done.then(After::Hang), idle);
     assert_eq!((outcome.failure, outcome.at.closed), (None, outcome.at.done_marker));
 }
 
@@ -282,8 +293,6 @@ fn nobody_listens() {
     let outcome = ran.only();
     assert_eq!(outcome.failure, Some(Failure::Connect));
     assert!(!outcome.was_sent && outcome.at.sent.is_none() && outcome.at.connect_start.is_some());
-    let unknown = super::tests::config("http://no-such-host.invalid");
-    assert!(matches!(super::preflight(&unknown), Err(ReplayError::Resolve { .. })));
 }
 
 #[test]
@@ -301,6 +310,27 @@ fn preflight_reads_the_list_of_models() {
     assert!(seen.starts_with("GET /v1/models HTTP/1.1\r\n"), "{seen}");
     assert!(seen.contains(&format!("authorization: Bearer {KEY}\r\n")), "{seen}");
     assert_eq!(server.posts(), 0);
+}
+
+#[test]
+fn reqwest_shows_no_socket_reads() {
+    // Two chunks in one write reach the socket together, yet the library hands out two items, each
+    // at its own time: the reason why requests are not sent through it (docs/design.md).
+    let two = format!("{}{}0\r\n\r\n", chunked("data: a\n\n"), chunked("data: b\n\n"));
+    let head = http(200, "transfer-encoding: chunked");
+    let server = Server::start(vec![Script::new().write(format!("{head}{two}"))]);
+    let items = super::runtime().unwrap().block_on(async {
+        let tls = super::tls::client_config(false).unwrap();
+        let client =
+            reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build().unwrap();
+        let mut response = client.post(&server.url).send().await.unwrap();
+        let mut items = 0;
+        while response.chunk().await.unwrap().is_some() {
+            items += 1;
+        }
+        items
+    });
+    assert_eq!(items, 2);
 }
 
 #[test]
@@ -430,7 +460,7 @@ fn a_prompt_that_cannot_be_composed_ends_the_replay() {
 fn outcomes_that_nobody_takes_end_the_replay() {
     let server = Server::start(vec![Script::new().then(After::Hang)]);
     let mut config = config(&server.url);
-    config.limits = short_limits();
+    config.limits.first_token = Nanos::from_millis(200);
     let (sender, receiver) = mpsc::channel(1);
     drop(receiver);
     let rows = (0..50).map(|id| Ok(vec![request(id, id * 100_000_000)]));
