@@ -1,4 +1,7 @@
-//! Outcomes, a plan and facts for the tests of this module; round numbers, invented.
+//! Outcomes, a plan and facts for the tests of this module.
+//!
+//! Round numbers, invented, so that every expected value can be worked out by hand.
+//! Times are written in milliseconds from the start of the run.
 
 use super::facts::{RunFacts, RunStatus};
 use crate::domain::outcome::{Failure, Instants, RequestOutcome, UsageSource};

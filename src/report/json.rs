@@ -1,4 +1,7 @@
-//! A report as JSON: the fields of [`Report`], two blanks a level. Absent numbers are `null`.
+//! A report as JSON: the fields of [`Report`], two blanks a level.
+//!
+//! Absent numbers are `null`, never 0; nothing is rounded. The set of keys is pinned by a test:
+//! a key that goes or changes its meaning needs a new `SCHEMA_VERSION`.
 
 use super::summarize::Report;
 

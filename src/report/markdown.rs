@@ -1,4 +1,7 @@
 //! A report as Markdown whose tables render on GitHub.
+//!
+//! The same sections as the text. Words of the server are escaped, so that a message can break
+//! neither a table nor the page.
 
 use super::cells::escape;
 use super::sections::{self, Block};

@@ -1,4 +1,7 @@
 //! A report as plain text, at most [`WIDTH`] columns wide; the verdict stands first.
+//!
+//! No colour and no control characters, whatever the server said; equal reports give equal bytes.
+//! What is printed is laid out in `sections`.
 
 use super::cells;
 use super::sections::{self, Block};
