@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The kind of a one-token entry that closes prompts.
 const FILLER: &str = "filler";
-/// Prompts of this many tokens start with at least [`PREFIX_TOKENS`] of one entry.
+/// Prompts of this many tokens have room for an opener and [`PREFIX_TOKENS`] of one entry.
 const LONG_ENOUGH: u32 = 2 * PREFIX_TOKENS;
 /// Up to this many tokens are closed by looking up entries with exactly that cut.
 const CLOSE_TOKENS: u32 = 32;
@@ -27,6 +27,10 @@ const CLOSERS_KEPT: usize = 1_024;
 const BODY_TRIES: usize = 4;
 /// Draws of a short prompt before a repeat is accepted.
 const SHORT_TRIES: usize = 32;
+/// Most one-token words before a first part that has started a prompt before.
+const MAX_OPENER: u32 = 8;
+/// As many different openers are enough: so many prompts of one pool in one plan are rare.
+const OPENERS: u64 = 1 << 20;
 
 /// A prompt and what is known about its like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ pub struct Assigned {
     pub parts: Vec<PromptPart>,
     /// The 0-based call that got the very same parts first.
     pub repeat_of: Option<u64>,
-    /// Whether the first 16 tokens start an earlier prompt, since the supply was used up.
+    /// Whether the first 16 tokens start an earlier prompt, since every other start was used up.
     pub prefix_repeat: bool,
 }
 
@@ -74,6 +78,8 @@ pub struct Assigner<'p> {
     shorts: BTreeMap<u32, Vec<usize>>,
     seen: HashMap<[u8; 16], u64>,
     calls: u64,
+    /// Openers handed out.
+    opened: u64,
 }
 
 impl<'p> Assigner<'p> {
@@ -109,6 +115,7 @@ impl<'p> Assigner<'p> {
             shorts: BTreeMap::new(),
             seen: HashMap::new(),
             calls: 0,
+            opened: 0,
         };
         assigner.sort_texts();
         Ok(assigner)
@@ -161,9 +168,8 @@ impl<'p> Assigner<'p> {
         }
         let head = self.heads.take(tokens);
         let (parts, prefix_repeat) = match head {
-            Some(head) if !head.reused || tokens >= LONG_ENOUGH => {
-                (self.with_head(head, tokens), head.reused)
-            }
+            Some(head) if !head.reused => (self.with_head(head, tokens), false),
+            Some(head) if tokens >= LONG_ENOUGH => self.with_used_head(head, tokens),
             Some(_) => {
                 let parts = self.short(tokens);
                 let marked = parts.first().is_some_and(|part| part.cut_tokens >= PREFIX_TOKENS);
@@ -175,17 +181,51 @@ impl<'p> Assigner<'p> {
         Ok(Assigned { parts, repeat_of, prefix_repeat })
     }
 
-    /// Composes a prompt that starts with `head`.
-    ///
-    /// A first use takes all that fits. A second use takes as little as it may, so that the two
-    /// prompts share no more than the first block.
+    /// Composes a prompt that starts with `head`, and takes all of it that fits.
     fn with_head(&mut self, head: Head, tokens: u32) -> Vec<PromptPart> {
-        let longest = self.entries.get(head.at).and_then(|entry| entry.largest_cut(tokens));
-        let cut = if head.reused { head.smallest_cut } else { longest.unwrap_or(0) };
         let mut parts = Vec::new();
+        let cut = cut_of(self.entries, head.at, tokens).unwrap_or(0);
         self.push(&mut parts, head.at, cut);
         self.fill(&mut parts, tokens - cut, Some(head.at));
         parts
+    }
+
+    /// Composes a prompt around a first part that an earlier prompt starts with, and returns
+    /// whether the two share their first block.
+    ///
+    /// A few one-token words before it, another choice each time, keep the blocks apart. When no
+    /// choice is left, as little as possible is shared: the shortest cut.
+    fn with_used_head(&mut self, head: Head, tokens: u32) -> (Vec<PromptPart>, bool) {
+        let mut parts = Vec::new();
+        let shared = !self.push_opener(&mut parts);
+        let left = tokens - sum(&parts);
+        let longest = cut_of(self.entries, head.at, left);
+        let cut = if shared { head.smallest_cut } else { longest.unwrap_or(0) };
+        if cut > 0 {
+            self.push(&mut parts, head.at, cut);
+        }
+        self.fill(&mut parts, left - cut, Some(head.at));
+        (parts, shared)
+    }
+
+    /// Adds a row of one-token words that starts no other prompt; false when none is left.
+    ///
+    /// All openers have one length, so none is the start of another.
+    fn push_opener(&mut self, parts: &mut Vec<PromptPart>) -> bool {
+        let words = u64::try_from(self.fillers.len()).unwrap_or(u64::MAX);
+        let supply = |length: &u32| words.saturating_pow(*length);
+        let length = (1..MAX_OPENER).find(|length| supply(length) >= OPENERS).unwrap_or(MAX_OPENER);
+        let mut number = self.opened;
+        if number >= supply(&length) {
+            return false;
+        }
+        self.opened += 1;
+        for _ in 0..length {
+            let word = usize::try_from(number % words).expect("below the number of fillers");
+            self.push(parts, self.fillers[word], 1);
+            number /= words;
+        }
+        true
     }
 
     /// Composes a prompt for which no unused first part of 16 tokens is there.
@@ -312,6 +352,11 @@ impl<'p> Assigner<'p> {
     }
 }
 
+/// Returns the tokens of a prompt.
+fn sum(parts: &[PromptPart]) -> u32 {
+    parts.iter().map(|part| part.cut_tokens).sum()
+}
+
 /// Returns the longest cut of the entry at `at` of at most `limit` tokens.
 fn cut_of(entries: &[PoolEntry], at: usize, limit: u32) -> Option<u32> {
     entries.get(at).and_then(|entry| entry.largest_cut(limit))
@@ -346,10 +391,6 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn sum(parts: &[PromptPart]) -> u32 {
-        parts.iter().map(|part| part.cut_tokens).sum()
-    }
-
     #[test]
     fn pools_that_cannot_be_exact_are_refused_by_name() {
         let refused = |pool: &PoolIndex| Assigner::new(pool, Seed(1)).map(|_| ()).unwrap_err();
@@ -376,9 +417,11 @@ mod tests {
                 let entry = &pool.entries[slot(part.entry_id)];
                 assert!(entry.cut_tokens.contains(&part.cut_tokens), "{tokens}: {part:?}");
             }
-            assert!(tokens < 32 || parts[0].cut_tokens >= 16, "{tokens}: {parts:?}");
+            // An opener, if any, stands before the first part.
+            let first = parts.iter().find(|part| part.cut_tokens > 1);
+            assert!(tokens < 40 || first.unwrap().cut_tokens >= 16, "{tokens}: {parts:?}");
             // 2,560 is the longest text; each piece of 33 or more is cut within 4 of the rest.
-            assert!(parts.len() <= 8 + slot(tokens / 1_280), "{tokens}: {} parts", parts.len());
+            assert!(parts.len() <= 16 + slot(tokens / 1_280), "{tokens}: {} parts", parts.len());
         }
     }
 
@@ -407,10 +450,26 @@ mod tests {
             assert!(!assigned.prefix_repeat && assigned.repeat_of.is_none(), "call {call}");
             assert!(firsts.insert(assigned.parts[0].entry_id), "call {call}");
         }
+        let mut openers = BTreeSet::new();
+        for _ in 0..500 {
+            let next = assigner.assign(500).unwrap();
+            assert!(!next.prefix_repeat && next.repeat_of.is_none());
+            // Ten words: 10^7 openers of seven words each.
+            let opener: Vec<u32> = next.parts[..7].iter().map(|part| part.entry_id).collect();
+            assert!(next.parts[..7].iter().all(|part| part.cut_tokens == 1), "{next:?}");
+            assert!(openers.insert(opener), "an opener is used twice");
+        }
+    }
+
+    #[test]
+    fn a_shared_block_is_told_when_no_opener_is_left() {
+        let pool = pool(3, 1);
+        let mut assigner = Assigner::new(&pool, Seed(3)).unwrap();
+        let shared = |assigner: &mut Assigner<'_>| assigner.assign(500).unwrap().prefix_repeat;
+        assert!((0..4).all(|_| !shared(&mut assigner)), "three first parts and one opener");
         let next = assigner.assign(500).unwrap();
         assert!(next.prefix_repeat, "the supply is used up");
         assert!(next.parts[0].cut_tokens <= 20, "and no more than the block is shared");
-        assert_eq!(next.repeat_of, None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Which pool entry starts a prompt: each once, before any starts a second one.
 //!
 //! A server's prefix cache reuses blocks of 16 tokens. Two prompts that start with the same entry
-//! share such a block, so an entry gives its first 16 tokens to one prompt only, until every
-//! entry that fits has had its turn. Entries are kept by the smallest cut of at least 16 tokens;
+//! share such a block, so an entry starts one prompt only, until every entry that fits has had its
+//! turn; after that the assigner puts other words before it. Entries are kept by the smallest cut of at least 16 tokens;
 //! taking one costs a look-up in a map whose size is the number of different such cuts.
 
 use crate::domain::convert;
