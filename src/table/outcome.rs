@@ -13,7 +13,6 @@ use super::error::TableError;
 use super::file::{FileReader, RowWriter};
 use super::ipc::{Ending, IpcReader, IpcWriter};
 use super::schema::{CHUNKS, REQUESTS};
-use crate::domain::convert;
 use crate::domain::outcome::{Failure, Instants, RequestOutcome};
 use crate::domain::schedule::{Release, ScheduledRequest};
 use crate::domain::time::{NANOS_PER_SECOND, Nanos};
@@ -338,6 +337,7 @@ impl Iterator for OutcomeReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::convert;
     use crate::table::samples::{Draw, plan_metadata};
     use crate::table::schedule::{ScheduleReader, ScheduleWriter};
     use proptest::prelude::*;
