@@ -403,7 +403,7 @@ mod tests {
                 .ints("chunk_deltas_ns", |id| Some([*id].into_iter()));
             to.finish()
         };
-        let ids: Vec<u64> = (0..convert::count(ROW_GROUP_ROWS) + 1).collect();
+        let ids: Vec<u64> = (0..=convert::count(ROW_GROUP_ROWS)).collect();
         let mut writer = RowWriter::create(&CHUNKS, &path, false, encode).unwrap();
         writer.write(&ids).unwrap();
         writer.finish(&()).unwrap();

@@ -337,6 +337,7 @@ impl Iterator for OutcomeReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::convert;
     use crate::table::samples::{Draw, plan_metadata};
     use crate::table::schedule::{ScheduleReader, ScheduleWriter};
     use proptest::prelude::*;
