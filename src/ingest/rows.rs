@@ -97,13 +97,17 @@ impl<'p> Rows<'p> {
     ///
     /// As [`Source::read_block`], or if the header is not UTF-8.
     pub fn new(source: Source<'p>) -> Result<Self, IngestError> {
+        Self::with_limit(source, MAX_RECORD)
+    }
+
+    fn with_limit(source: Source<'p>, limit: u64) -> Result<Self, IngestError> {
         let file = source.file().clone();
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(256 * 1024)
-            .from_reader(Bounded { source, since_record: 0 });
+            .from_reader(Bounded { source, since_record: 0, limit });
         let mut rows =
             Self { reader, header: Header::default(), record: csv::ByteRecord::new(), file };
         rows.next_record()?;
@@ -182,17 +186,18 @@ impl<'p> Rows<'p> {
 struct Bounded<'p> {
     source: Source<'p>,
     since_record: u64,
+    limit: u64,
 }
 
 impl Read for Bounded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(buffer)?;
         self.since_record += convert::count(read);
-        if self.since_record > MAX_RECORD {
+        if self.since_record > self.limit {
             return Err(io::Error::other(IngestError::RecordTooLong {
                 file: self.source.file().clone(),
                 line: 0,
-                limit: MAX_RECORD,
+                limit: self.limit,
             }));
         }
         Ok(read)
@@ -245,10 +250,12 @@ mod tests {
     #[test]
     fn an_open_quote_does_not_eat_the_memory() {
         let folder = tempfile::tempdir().unwrap();
-        let limit = usize::try_from(MAX_RECORD).unwrap();
+        let path = folder.path().join("log.csv");
         let mut text = b"a,b\n1,2\n3,\"".to_vec();
-        text.resize(limit + 1_000_000, b'x');
-        let mut rows = open(&folder, &text).unwrap();
+        text.resize(2_000_000, b'x');
+        std::fs::write(&path, &text).unwrap();
+        let source = Source::open(&path, &|_| {}).unwrap();
+        let mut rows = Rows::with_limit(source, 1_000_000).unwrap();
         assert!(rows.next_record().unwrap().is_some());
         let error = rows.next_record().unwrap_err();
         assert!(matches!(error, IngestError::RecordTooLong { line: 3, .. }), "{error:?}");

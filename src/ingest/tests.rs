@@ -1,4 +1,7 @@
 //! Tests of the whole ingest: samples, public traces, broken files, planted secrets.
+//!
+//! Logs in, rows and rejects out, through the same function as the verb. Samples and public traces
+//! stand beside the repository; a test that does not find them says so and is skipped.
 
 use super::*;
 use crate::domain::record::{ArrivalSource, CacheStatus, Flag, RagLabel, Status};
