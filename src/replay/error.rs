@@ -149,7 +149,8 @@ mod tests {
         ];
         let mut text = String::new();
         for error in errors {
-            writeln!(text, "{error}\n  hint: {}", error.hint().as_deref().unwrap_or("none")).unwrap();
+            writeln!(text, "{error}\n  hint: {}", error.hint().as_deref().unwrap_or("none"))
+                .unwrap();
         }
         insta::assert_snapshot!(text, @r#"
         url: `host:80` is not an http URL

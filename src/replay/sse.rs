@@ -265,7 +265,9 @@ mod tests {
         ];
         let end = prop_oneof![Just("\n"), Just("\r\n"), Just("\r")];
         (proptest::collection::vec(line, 0..12), end).prop_map(|(lines, end)| {
-            let join = |end: &'static str| -> String { lines.iter().flat_map(|line| [line.as_str(), end]).collect() };
+            let join = |end: &'static str| -> String {
+                lines.iter().flat_map(|line| [line.as_str(), end]).collect()
+            };
             (join("\n"), join(end))
         })
     }
