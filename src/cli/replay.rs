@@ -16,7 +16,7 @@ use super::globals::Globals;
 use super::print;
 use crate::domain::outcome::RequestOutcome;
 use crate::domain::schedule::ScheduledRequest;
-use crate::domain::time::Nanos;
+use crate::domain::time::{Nanos, WallTime};
 use crate::pool::Texts;
 use crate::replay::{
     self, Load, Progress, ReplayConfig, ReplaySummary, ServerFacts, Stop, preflight,
@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// Outcomes between the replay and the writer.
@@ -137,25 +138,26 @@ fn replay_with(
     let done = send(Load { rows, prompt }, config, &dir, &bar);
     bar.finish_and_clear();
 
-    let whole = done.as_ref().is_ok_and(|summary| !summary.interrupted);
+    let whole = done.as_ref().is_ok_and(|(summary, _)| !summary.interrupted);
     let status = if whole { RunStatus::Complete } else { RunStatus::Interrupted };
     manifest.end(status, manifest::now());
-    if let Ok(summary) = &done {
+    if let Ok((summary, started_at)) = &done {
+        manifest.started_at = *started_at;
         note_dispatcher(&mut manifest, summary);
     }
     manifest.write(&dir).map_err(run_failed)?;
-    let summary = done?;
+    let (summary, _) = done?;
     note_summary(&summary, globals);
     Ok((dir, summary))
 }
 
-/// Sends the load with a writer and a watcher beside it.
+/// Sends the load with a writer and a watcher beside it; also returns when its clock started.
 fn send<R, P>(
     load: Load<R, P>,
     config: &ReplayConfig,
     dir: &RunDir,
     bar: &ProgressBar,
-) -> anyhow::Result<ReplaySummary>
+) -> anyhow::Result<(ReplaySummary, WallTime)>
 where
     R: Iterator<Item = Result<Vec<ScheduledRequest>, replay::BoxError>> + Send,
     P: Fn(&ScheduledRequest) -> Result<String, replay::BoxError> + Send,
@@ -168,6 +170,7 @@ where
         let writer = scope.spawn(move || write(recorder, to_write));
         let watcher = scope.spawn(|| watch(&stop, &progress, bar, until));
         let sent = replay::replay(load, config, &stop, &progress, outcomes);
+        let now = manifest::now();
         // The watcher may be gone with an error of its own, which is reported below.
         over.send(()).ok();
         let written = writer.join().expect("the writer does not panic");
@@ -175,7 +178,8 @@ where
         written?;
         let sent = sent.map_err(replay_failed)?;
         watcher.join().expect("the watcher does not panic")?;
-        Ok(sent)
+        let micros = i64::try_from(sent.ended.0 / 1_000).unwrap_or(i64::MAX);
+        Ok((sent, now.plus_micros(-micros)))
     })
 }
 
@@ -208,12 +212,13 @@ fn watch(
     mut until: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
     runtime()?.block_on(async {
+        // Kept over the loop, so that no signal falls between two waits.
+        let mut ctrl_c = signal(SignalKind::interrupt()).context("Ctrl-C cannot be heard")?;
         let mut tick = tokio::time::interval(DRAW_TIME);
         loop {
             tokio::select! {
                 _ = &mut until => return Ok(()),
-                heard = tokio::signal::ctrl_c() => {
-                    heard.context("Ctrl-C cannot be heard")?;
+                _ = ctrl_c.recv() => {
                     stop.request();
                     bar.println("stopping: nothing new is sent; Ctrl-C again cuts what is in flight");
                 }

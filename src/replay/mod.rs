@@ -146,6 +146,8 @@ pub struct ReplaySummary {
     pub failed: u64,
     /// Whether a stop was asked for.
     pub interrupted: bool,
+    /// When the last answer was in, on the run's clock; tells when the clock started.
+    pub ended: Nanos,
     /// The most requests that were in flight at once.
     pub peak_in_flight: u32,
     /// Connections opened.
@@ -241,6 +243,7 @@ fn summary(client: &Client, dispatcher: DispatcherFacts) -> Result<ReplaySummary
         sent: progress.sent(),
         failed: progress.failed(),
         interrupted: client.stop.requested(),
+        ended: client.clock.now(),
         peak_in_flight: progress.peak_in_flight(),
         connections_opened: client.connections.opened(),
         reconnected: client.reconnected.get(),
