@@ -45,15 +45,19 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// The progress bar is drawn this often.
 const DRAW_TIME: Duration = Duration::from_millis(200);
 
+const EXAMPLES: &str = "\
+Examples:
+  tracewright replay plan.parquet --pool prompt-pools/small --url http://127.0.0.1:8000 --model m
+  tracewright replay plan.parquet --pool prompt-pools/small --url http://127.0.0.1:8000 --model m \\
+    --api completions --ignore-eos --reconnect-stale --first-token-timeout 30s";
+
 /// Send a plan's requests at their times and record what happens
 ///
 /// Every planned request becomes one row of the run, sent or not. Latencies count from the
 /// planned and from the actual send; requests are never sent early, never retried, and late ones
 /// stay late.
-///
-/// Example: `tracewright replay plan.parquet --pool prompt-pools/small --url
-/// http://127.0.0.1:8000 --model example`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The plan
     #[arg(value_name = "PLAN")]
@@ -346,6 +350,8 @@ fn note_dispatcher(manifest: &mut RunManifest, summary: &ReplaySummary) {
     let timer = if facts.fine_timer { "timer slack 1 ns" } else { "default timer slack" };
     let note = format!("asleep to 100 us before each deadline, then spinning; {timer}");
     manifest.dispatcher_note = Some(note);
+    let files = summary.max_open_files.map_or("none".to_owned(), |limit| limit.to_string());
+    manifest.settings.insert("max_open_files".to_owned(), files);
 }
 
 fn note_summary(summary: &ReplaySummary, globals: &Globals) {

@@ -43,6 +43,7 @@ use client::{Client, Due};
 use clock::RunClock;
 use connection::Connections;
 use dispatch::{AHEAD_REQUESTS, Dispatcher, Preparer, Waiting};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::num::NonZeroU32;
@@ -150,6 +151,8 @@ pub struct ReplaySummary {
     pub ended: Nanos,
     /// The most requests that were in flight at once.
     pub peak_in_flight: u32,
+    /// The system's limit on open files, and so on connections; `None`: no limit.
+    pub max_open_files: Option<u64>,
     /// Connections opened.
     pub connections_opened: u64,
     /// Requests sent a second time since their reused connection had died.
@@ -182,6 +185,7 @@ where
     R: Iterator<Item = Result<Vec<ScheduledRequest>, BoxError>> + Send,
     P: Fn(&ScheduledRequest) -> Result<String, BoxError> + Send,
 {
+    let max_open_files = raise_file_limit();
     let runtime = runtime()?;
     let addresses = runtime.block_on(preflight::resolve(&config.target))?;
     let waiting = Waiting::default();
@@ -215,7 +219,7 @@ where
             let dispatching = spawn(scope, "dispatch", move || dispatcher.run(&row_receiver))?;
             LocalSet::new().block_on(&runtime, serve(Rc::clone(&client), due_receiver, outcomes));
             let facts = dispatching.join().expect("the dispatcher does not panic")?;
-            summary(&client, facts)
+            summary(&client, facts, max_open_files)
         };
         // The threads end by themselves, but for the preparer, which may be waiting.
         conduct().inspect_err(|_| stop.cut())
@@ -231,8 +235,22 @@ fn spawn<'scope, T: Send + 'scope>(
     spawned.map_err(|source| ReplayError::System { what: "a thread", source })
 }
 
+/// Raises the process's limit on open files as far as the system allows, and returns it.
+///
+/// The usual soft limit of 1,024 would be a hidden cap on requests in flight.
+fn raise_file_limit() -> Option<u64> {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limits.maximum, ..limits };
+    let got = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limits };
+    got.current
+}
+
 /// Sums up a replay, and checks that no row was lost.
-fn summary(client: &Client, dispatcher: DispatcherFacts) -> Result<ReplaySummary, ReplayError> {
+fn summary(
+    client: &Client,
+    dispatcher: DispatcherFacts,
+    max_open_files: Option<u64>,
+) -> Result<ReplaySummary, ReplayError> {
     let progress = &client.progress;
     let (planned, recorded) = (progress.planned(), progress.done());
     if planned != recorded {
@@ -245,6 +263,7 @@ fn summary(client: &Client, dispatcher: DispatcherFacts) -> Result<ReplaySummary
         interrupted: client.stop.requested(),
         ended: client.clock.now(),
         peak_in_flight: progress.peak_in_flight(),
+        max_open_files,
         connections_opened: client.connections.opened(),
         reconnected: client.reconnected.get(),
         dispatcher,
