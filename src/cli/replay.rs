@@ -5,18 +5,21 @@
 //! watcher thread draws the progress bar and hears Ctrl-C. The key comes from the environment
 //! alone and goes nowhere but to the target.
 
-use super::environment;
+pub(crate) mod target;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use target::{TargetArgs, config};
+
 use super::failure::{self, Failed};
 use super::globals::Globals;
 use super::print;
 use crate::domain::outcome::RequestOutcome;
-use crate::domain::pool_index::PoolText;
-use crate::domain::schedule::{PromptPart, ScheduledRequest};
-use crate::domain::time::Nanos;
-use crate::replay;
-use crate::replay::api::{Api, BodyOptions, MaxTokensField};
+use crate::domain::schedule::ScheduledRequest;
+use crate::domain::time::{Nanos, WallTime};
+use crate::pool::Texts;
 use crate::replay::{
-    Limits, Load, Progress, ReplayConfig, ReplaySummary, ServerFacts, Stop, Target, preflight,
+    self, Load, Progress, ReplayConfig, ReplaySummary, ServerFacts, Stop, preflight,
 };
 use crate::run::dir::RunDir;
 use crate::run::manifest::{self, RunManifest, RunStatus};
@@ -27,12 +30,12 @@ use crate::table::{pool as pool_table, schedule::ScheduleReader};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// Outcomes between the replay and the writer.
@@ -41,20 +44,20 @@ const OUTCOMES: usize = 8_192;
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// The progress bar is drawn this often.
 const DRAW_TIME: Duration = Duration::from_millis(200);
-/// The variable with the key, unless another is named.
-const KEY_VARIABLE: &str = "OPENAI_API_KEY";
-/// The variable with the base URL, when `--url` is not given.
-const URL_VARIABLE: &str = "OPENAI_BASE_URL";
+
+const EXAMPLES: &str = "\
+Examples:
+  tracewright replay plan.parquet --pool prompt-pools/small --url http://127.0.0.1:8000 --model m
+  tracewright replay plan.parquet --pool prompt-pools/small --url http://127.0.0.1:8000 --model m \\
+    --api completions --ignore-eos --reconnect-stale --first-token-timeout 30s";
 
 /// Send a plan's requests at their times and record what happens
 ///
 /// Every planned request becomes one row of the run, sent or not. Latencies count from the
 /// planned and from the actual send; requests are never sent early, never retried, and late ones
 /// stay late.
-///
-/// Example: `tracewright replay plan.parquet --pool prompt-pools/small --url
-/// http://127.0.0.1:8000 --model example`
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The plan
     #[arg(value_name = "PLAN")]
@@ -72,66 +75,6 @@ pub(crate) struct Args {
     name: String,
 }
 
-/// Where and how requests are sent.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct TargetArgs {
-    /// Base URL of the server; default: the variable `OPENAI_BASE_URL`
-    ///
-    /// A path prefix is kept: `https://host/api` becomes `https://host/api/v1/chat/completions`.
-    #[arg(long, visible_alias = "base-url", value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// Name of the model in the requests
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-    /// API to speak: chat or completions
-    ///
-    /// `completions` sends the prompt as it is; `chat` sends it as one user message, to which the
-    /// server's template adds tokens.
-    #[arg(long, default_value = "chat", value_parser = api, value_name = "API")]
-    pub(crate) api: Api,
-    /// Header sent with each request, `K: V`; may be repeated
-    #[arg(long = "header", value_name = "K: V", value_parser = header)]
-    pub(crate) headers: Vec<(String, String)>,
-    /// JSON object merged into each body, for example `{"temperature": 0}`
-    #[arg(long, value_name = "JSON")]
-    pub(crate) extra_body: Option<String>,
-    /// Variable that holds the key; default: `OPENAI_API_KEY`, if it is set
-    #[arg(long, value_name = "NAME")]
-    pub(crate) api_key_env: Option<String>,
-    /// Longest time for TCP and TLS together
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
-    pub(crate) connect_timeout: Nanos,
-    /// Longest time from the send to the first generated text
-    #[arg(long, default_value = "5m", value_parser = duration, value_name = "DURATION")]
-    pub(crate) first_token_timeout: Nanos,
-    /// Longest time between two reads once text has come
-    #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION")]
-    pub(crate) idle_timeout: Nanos,
-    /// Longest time from the send to the end
-    #[arg(long, default_value = "1h", value_parser = duration, value_name = "DURATION")]
-    pub(crate) total_timeout: Nanos,
-    /// Most requests in flight; further ones wait, which shows as schedule delay
-    #[arg(long, value_name = "N")]
-    pub(crate) max_concurrency: Option<NonZeroU32>,
-    /// Force the planned output length with `ignore_eos` and `min_tokens`
-    ///
-    /// vLLM, `SGLang` and llama.cpp know these fields; other servers may refuse them.
-    #[arg(long)]
-    pub(crate) ignore_eos: bool,
-    /// Field that limits output: `max_tokens` or `max_completion_tokens`
-    #[arg(long, default_value = "max_tokens", value_parser = max_tokens_field, value_name = "FIELD")]
-    pub(crate) max_tokens_field: MaxTokensField,
-    /// Keep an idle connection for reuse at most this long; 0s opens one for each request
-    #[arg(long, default_value = "4s", value_parser = duration, value_name = "DURATION")]
-    pub(crate) reuse_idle: Nanos,
-    /// Send once more when a reused connection had died without a byte
-    ///
-    /// The original instant stays, and such requests are counted. Without it they fail with the
-    /// class `connection_reused_closed`.
-    #[arg(long)]
-    pub(crate) reconnect_stale: bool,
-}
-
 /// A replay as other verbs ask for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Order<'a> {
@@ -145,6 +88,8 @@ pub(crate) struct Order<'a> {
     pub(crate) name: &'a str,
     /// Where the run directory is.
     pub(crate) place: Place<'a>,
+    /// Whether the target is the built-in mock; its figures say nothing about a model.
+    pub(crate) is_mock: bool,
 }
 
 /// Where a run directory is.
@@ -159,7 +104,8 @@ pub(crate) enum Place<'a> {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     let Args { plan, pool, target, output, name } = args;
-    let order = Order { plan, pool, target, name, place: Place::Below(output) };
+    let place = Place::Below(output);
+    let order = Order { plan, pool, target, name, place, is_mock: false };
     let (dir, summary) = replay_plan(&order, globals)?;
     print::to_stdout(&format!("{}\n", dir.path().display()));
     Ok(exit_code(&summary))
@@ -183,46 +129,55 @@ pub(crate) fn replay_plan(
     order: &Order<'_>,
     globals: &Globals,
 ) -> anyhow::Result<(RunDir, ReplaySummary)> {
-    let config = config(order.target, globals)?;
+    replay_with(order, &config(order.target, globals)?, globals)
+}
+
+/// Replays a plan with a configuration that was made before.
+fn replay_with(
+    order: &Order<'_>,
+    config: &ReplayConfig,
+    globals: &Globals,
+) -> anyhow::Result<(RunDir, ReplaySummary)> {
     let plan = ScheduleReader::open(order.plan).map_err(table_failed)?;
     let texts = texts(order, &plan)?;
-    let facts = preflight(&config).map_err(replay_failed)?;
-    note_server(&facts, &config, globals);
+    let facts = preflight(config).map_err(replay_failed)?;
+    note_server(&facts, config, globals);
     let dir = match order.place {
         Place::Below(root) => RunDir::create(root, order.name, manifest::now()),
         Place::Here(dir) => Ok(dir.clone()),
     }
     .map_err(run_failed)?;
     keep_plan(order.plan, &dir)?;
-    let mut manifest = begin(order, &plan, &config, &facts)?;
+    let mut manifest = begin(order, &plan, config, &facts)?;
     manifest.write(&dir).map_err(run_failed)?;
 
     let prompt =
-        |request: &ScheduledRequest| compose(&texts, &request.prompt_parts).map_err(Into::into);
+        |request: &ScheduledRequest| texts.compose(&request.prompt_parts).map_err(Into::into);
     let bar = print::progress(globals, plan.rows(), "replay");
     let rows = plan.map(|batch| batch.map_err(Into::into));
-    let done = send(Load { rows, prompt }, &config, &dir, &bar);
+    let done = send(Load { rows, prompt }, config, &dir, &bar);
     bar.finish_and_clear();
 
-    let whole = done.as_ref().is_ok_and(|summary| !summary.interrupted);
+    let whole = done.as_ref().is_ok_and(|(summary, _)| !summary.interrupted);
     let status = if whole { RunStatus::Complete } else { RunStatus::Interrupted };
     manifest.end(status, manifest::now());
-    if let Ok(summary) = &done {
+    if let Ok((summary, started_at)) = &done {
+        manifest.started_at = *started_at;
         note_dispatcher(&mut manifest, summary);
     }
     manifest.write(&dir).map_err(run_failed)?;
-    let summary = done?;
+    let (summary, _) = done?;
     note_summary(&summary, globals);
     Ok((dir, summary))
 }
 
-/// Sends the load with a writer and a watcher beside it.
+/// Sends the load with a writer and a watcher beside it; also returns when its clock started.
 fn send<R, P>(
     load: Load<R, P>,
     config: &ReplayConfig,
     dir: &RunDir,
     bar: &ProgressBar,
-) -> anyhow::Result<ReplaySummary>
+) -> anyhow::Result<(ReplaySummary, WallTime)>
 where
     R: Iterator<Item = Result<Vec<ScheduledRequest>, replay::BoxError>> + Send,
     P: Fn(&ScheduledRequest) -> Result<String, replay::BoxError> + Send,
@@ -235,6 +190,7 @@ where
         let writer = scope.spawn(move || write(recorder, to_write));
         let watcher = scope.spawn(|| watch(&stop, &progress, bar, until));
         let sent = replay::replay(load, config, &stop, &progress, outcomes);
+        let now = manifest::now();
         // The watcher may be gone with an error of its own, which is reported below.
         over.send(()).ok();
         let written = writer.join().expect("the writer does not panic");
@@ -242,7 +198,8 @@ where
         written?;
         let sent = sent.map_err(replay_failed)?;
         watcher.join().expect("the watcher does not panic")?;
-        Ok(sent)
+        let micros = i64::try_from(sent.ended.0 / 1_000).unwrap_or(i64::MAX);
+        Ok((sent, now.plus_micros(-micros)))
     })
 }
 
@@ -275,12 +232,13 @@ fn watch(
     mut until: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
     runtime()?.block_on(async {
+        // Kept over the loop, so that no signal falls between two waits.
+        let mut ctrl_c = signal(SignalKind::interrupt()).context("Ctrl-C cannot be heard")?;
         let mut tick = tokio::time::interval(DRAW_TIME);
         loop {
             tokio::select! {
                 _ = &mut until => return Ok(()),
-                heard = tokio::signal::ctrl_c() => {
-                    heard.context("Ctrl-C cannot be heard")?;
+                _ = ctrl_c.recv() => {
                     stop.request();
                     bar.println("stopping: nothing new is sent; Ctrl-C again cuts what is in flight");
                 }
@@ -299,57 +257,8 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     runtime.context("the async runtime cannot be started")
 }
 
-/// Makes the replay's configuration from what was typed and from the environment.
-pub(crate) fn config(args: &TargetArgs, globals: &Globals) -> anyhow::Result<ReplayConfig> {
-    let url = match &args.url {
-        Some(url) => url.clone(),
-        None => from_environment(URL_VARIABLE, "base URL", globals).ok_or_else(|| {
-            Failed::usage(
-                "no `--url` is given",
-                Some(format!("give `--url http://HOST:PORT` or set `{URL_VARIABLE}`")),
-            )
-        })?,
-    };
-    let key = match &args.api_key_env {
-        Some(name) => Some(from_environment(name, "key", globals).ok_or_else(|| {
-            let hint = format!("export `{name}`, or leave `--api-key-env` out");
-            Failed::usage(format!("the variable `{name}` is not set"), Some(hint))
-        })?),
-        None => from_environment(KEY_VARIABLE, "key", globals),
-    };
-    let target =
-        Target::new(&url, args.api, key.as_deref(), &args.headers).map_err(replay_failed)?;
-    let model = args.model.as_deref().ok_or_else(|| {
-        let hint = "give `--model NAME`, the name that the server expects in requests".to_owned();
-        Failed::usage("no `--model` is given", Some(hint))
-    })?;
-    let mut body = BodyOptions::new(model)
-        .with_ignore_eos(args.ignore_eos)
-        .with_max_tokens_field(args.max_tokens_field);
-    if let Some(extra) = &args.extra_body {
-        body = body.with_extra(extra).map_err(replay_failed)?;
-    }
-    let mut config = ReplayConfig::new(target, args.api, body);
-    config.limits = Limits {
-        connect: args.connect_timeout,
-        first_token: args.first_token_timeout,
-        idle: args.idle_timeout,
-        total: args.total_timeout,
-    };
-    config.max_concurrency = args.max_concurrency;
-    config.reuse_idle = args.reuse_idle;
-    config.reconnect_stale = args.reconnect_stale;
-    Ok(config)
-}
-
-fn from_environment(name: &str, what: &str, globals: &Globals) -> Option<String> {
-    let value = environment::variable(name)?;
-    print::note(globals, &format!("{what} from the variable `{name}`"));
-    Some(value)
-}
-
 /// Reads the pool's texts, if it is the pool of the plan.
-fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Vec<PoolText>> {
+fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Texts> {
     let found = pool_table::read_manifest(order.pool).map_err(table_failed)?.pool_digest;
     let expected = &plan.metadata().pool_digest;
     if &found != expected {
@@ -358,25 +267,11 @@ fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Vec<PoolTex
         let hint = "give the pool that the plan was made with, or plan again".to_owned();
         return Err(Failed::new(error, Some(hint)).into());
     }
-    Ok(pool_table::read_texts(order.pool).map_err(table_failed)?)
-}
-
-/// Joins the parts of a prompt.
-fn compose(texts: &[PoolText], parts: &[PromptPart]) -> Result<String, String> {
-    let mut prompt = String::new();
-    for PromptPart { entry_id, cut_tokens } in parts {
-        let at = usize::try_from(*entry_id).map_err(|error| error.to_string())?;
-        let text = texts.get(at).ok_or_else(|| format!("the pool has no entry `{entry_id}`"))?;
-        let cut = text.entry.cut_tokens.binary_search(cut_tokens);
-        let bytes = cut.ok().and_then(|cut| usize::try_from(*text.cut_bytes.get(cut)?).ok());
-        let piece = bytes.and_then(|bytes| text.text.get(..bytes));
-        prompt.push_str(
-            piece.ok_or_else(|| {
-                format!("entry `{entry_id}` cannot be cut at `{cut_tokens}` tokens")
-            })?,
-        );
-    }
-    Ok(prompt)
+    let texts = pool_table::read_texts(order.pool).map_err(table_failed)?;
+    Ok(Texts::new(texts).map_err(|error| {
+        let hint = error.hint();
+        Failed::new(error, hint)
+    })?)
 }
 
 /// Keeps the plan in the run directory: a hard link where possible, else a copy.
@@ -424,6 +319,9 @@ fn begin(
     manifest.max_concurrency = config.max_concurrency.map(|cap| cap.get().into());
     manifest.planned = plan.rows();
     manifest.settings = settings(order.target);
+    if order.is_mock {
+        manifest.settings.insert(super::report::MOCK_SETTING.to_owned(), "true".to_owned());
+    }
     manifest.server_facts = server_facts(facts);
     Ok(manifest)
 }
@@ -475,6 +373,8 @@ fn note_dispatcher(manifest: &mut RunManifest, summary: &ReplaySummary) {
     let timer = if facts.fine_timer { "timer slack 1 ns" } else { "default timer slack" };
     let note = format!("asleep to 100 us before each deadline, then spinning; {timer}");
     manifest.dispatcher_note = Some(note);
+    let files = summary.max_open_files.map_or("none".to_owned(), |limit| limit.to_string());
+    manifest.settings.insert("max_open_files".to_owned(), files);
 }
 
 fn note_summary(summary: &ReplaySummary, globals: &Globals) {
@@ -506,78 +406,4 @@ fn run_failed(error: RunError) -> Failed {
 fn replay_failed(error: replay::ReplayError) -> Failed {
     let hint = error.hint();
     Failed::new(error, hint)
-}
-
-fn api(word: &str) -> Result<Api, String> {
-    Api::parse(word).ok_or_else(|| format!("expected one of {}", words(Api::ALL)))
-}
-
-fn max_tokens_field(word: &str) -> Result<MaxTokensField, String> {
-    let expected = || format!("expected one of {}", words(MaxTokensField::ALL));
-    MaxTokensField::parse(word).ok_or_else(expected)
-}
-
-fn words<W: ToString>(all: &[W]) -> String {
-    let words: Vec<String> = all.iter().map(ToString::to_string).collect();
-    words.join(", ")
-}
-
-fn header(typed: &str) -> Result<(String, String), String> {
-    // The value may be a secret and is not repeated.
-    let (name, value) = typed.split_once(':').ok_or("expected `K: V`")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
-/// Reads a duration: a number and `us`, `ms`, `s`, `m` or `h`.
-fn duration(typed: &str) -> Result<Nanos, String> {
-    let unit_at = typed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(typed.len());
-    let (number, unit) = typed.split_at(unit_at);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        _ => return Err("expected a number with a unit: `250ms`, `10s`, `5m`, `1h`".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("`{number}` is not a number"))?;
-    Ok(Nanos::from_secs_f64(number * seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_need_their_unit() {
-        for (typed, millis) in
-            [("10s", 10_000), ("250ms", 250), ("5m", 300_000), ("1h", 3_600_000), ("0.5s", 500)]
-        {
-            assert_eq!(duration(typed), Ok(Nanos::from_millis(millis)), "{typed}");
-        }
-        for typed in ["10", "", "s", "1.2.3s", "-1s", "1 s"] {
-            assert!(duration(typed).is_err(), "{typed:?}");
-        }
-    }
-
-    #[test]
-    fn a_bad_header_is_not_repeated() {
-        assert_eq!(header("x-key: a:b "), Ok(("x-key".into(), "a:b".into())));
-        assert!(!header("sk-secret").unwrap_err().contains("secret"));
-    }
-
-    #[test]
-    fn exit_codes() {
-        let code = |planned, failed, interrupted| {
-            let summary =
-                ReplaySummary { planned, failed, interrupted, ..ReplaySummary::default() };
-            format!("{:?}", exit_code(&summary))
-        };
-        let expected = |code: u8| format!("{:?}", ExitCode::from(code));
-        assert_eq!(code(3, 0, false), expected(0));
-        assert_eq!(code(3, 2, false), expected(0));
-        assert_eq!(code(3, 3, false), expected(4));
-        assert_eq!(code(0, 0, false), expected(0));
-        assert_eq!(code(3, 3, true), expected(130));
-    }
 }

@@ -7,6 +7,7 @@ use super::child::MockChild;
 use super::failure::{self, Failed};
 use super::globals::Globals;
 use super::ingest::{self, Reading};
+use super::replay::target::TargetArgs;
 use super::replay::{Order, Place};
 use super::units::{grouped, parse_edge, parse_tokens};
 use super::{fit, plan, pool, print, replay, report};
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     window: Window,
     #[command(flatten)]
-    target: replay::TargetArgs,
+    target: TargetArgs,
     /// Folder in which the run directory is made
     #[arg(short, long, value_name = "DIR", default_value = "runs")]
     output: PathBuf,
@@ -281,7 +282,8 @@ fn replay_demonstration(
     let plan = dir.plan();
     let name = name_of(args);
     let place = Place::Here(dir);
-    let order = Order { plan: &plan, pool, target: &target, name: &name, place };
+    let is_mock = mock.is_some();
+    let order = Order { plan: &plan, pool, target: &target, name: &name, place, is_mock };
     let (_, summary) = replay::replay_plan(&order, globals)?;
     drop(mock);
     Ok(summary)

@@ -26,6 +26,8 @@ use tokio::sync::mpsc;
 
 /// Requests that are prepared ahead of the clock.
 pub(super) const AHEAD_REQUESTS: usize = 1_024;
+/// Requests that are prepared before the clock starts, if the plan has as many.
+const PRIMED_REQUESTS: u64 = 256;
 /// Bytes of bodies that are prepared ahead; one larger body is still let through.
 const AHEAD_BYTES: u64 = 64 << 20;
 /// How long the preparer rests when [`AHEAD_BYTES`] are waiting.
@@ -52,18 +54,21 @@ pub(super) struct Preparer<'a> {
     pub(super) body: &'a BodyOptions,
     pub(super) stop: &'a Stop,
     pub(super) waiting: &'a Waiting,
+    /// Hears once that enough is prepared for the clock to start; closed at the end of the plan.
+    pub(super) primed: SyncSender<()>,
 }
 
 impl Preparer<'_> {
     /// Runs until the end of the plan; an error goes the way of the rows and ends it.
     pub(super) fn run<R, P>(
-        &self,
+        self,
         load: Load<R, P>,
         rows: &SyncSender<Result<Prepared, ReplayError>>,
     ) where
         R: Iterator<Item = Result<Vec<ScheduledRequest>, BoxError>>,
         P: Fn(&ScheduledRequest) -> Result<String, BoxError>,
     {
+        let mut prepared_rows = 0;
         for batch in load.rows {
             let batch = batch.map_err(|source| ReplayError::Plan { source });
             let requests = match batch {
@@ -80,8 +85,17 @@ impl Preparer<'_> {
                 if rows.send(prepared).is_err() || failed {
                     return;
                 }
+                prepared_rows += 1;
+                if prepared_rows == PRIMED_REQUESTS {
+                    self.say_primed();
+                }
             }
         }
+    }
+
+    /// Lets the clock start; it may have started for want of time.
+    fn say_primed(&self) {
+        self.primed.try_send(()).ok();
     }
 
     fn prepare(
@@ -99,6 +113,7 @@ impl Preparer<'_> {
         let text = prompt(&request).map_err(|source| ReplayError::Prompt { request_id, source })?;
         let body = Bytes::from(self.api.body(self.body, &request, &text));
         while self.waiting.0.load(Ordering::Relaxed) > AHEAD_BYTES && !self.stop.requested() {
+            self.say_primed();
             std::thread::sleep(REST);
         }
         self.waiting.0.fetch_add(convert::count(body.len()), Ordering::Relaxed);

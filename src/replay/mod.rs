@@ -43,20 +43,24 @@ use client::{Client, Due};
 use clock::RunClock;
 use connection::Connections;
 use dispatch::{AHEAD_REQUESTS, Dispatcher, Preparer, Waiting};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc as rows};
-use std::thread;
+use std::thread::{self, Scope};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::LocalSet;
 
 /// Requests handed over and not yet taken by the client; more make the dispatcher wait.
 const DUE_REQUESTS: usize = 4_096;
-/// Time between the start of the clock and the first deadline, for reading ahead.
-const LEAD: Nanos = Nanos::from_millis(250);
+/// The longest wait for the first bodies before the clock starts.
+const PRIME_TIME: Duration = Duration::from_secs(2);
+/// Time between the making of the clock and its zero, for the threads to start.
+const LEAD: Nanos = Nanos::from_millis(50);
 
 /// An error of whoever reads the plan or composes prompts.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -143,8 +147,12 @@ pub struct ReplaySummary {
     pub failed: u64,
     /// Whether a stop was asked for.
     pub interrupted: bool,
+    /// When the last answer was in, on the run's clock; tells when the clock started.
+    pub ended: Nanos,
     /// The most requests that were in flight at once.
     pub peak_in_flight: u32,
+    /// The system's limit on open files, and so on connections; `None`: no limit.
+    pub max_open_files: Option<u64>,
     /// Connections opened.
     pub connections_opened: u64,
     /// Requests sent a second time since their reused connection had died.
@@ -155,7 +163,8 @@ pub struct ReplaySummary {
 
 /// Replays a load and hands each outcome to `outcomes`, in the order in which requests end.
 ///
-/// Blocks until every row has its outcome. The clock's zero lies shortly after the call.
+/// Blocks until every row has its outcome. The clock starts when the first bodies are prepared,
+/// at most some seconds after the call.
 ///
 /// # Errors
 ///
@@ -176,47 +185,72 @@ where
     R: Iterator<Item = Result<Vec<ScheduledRequest>, BoxError>> + Send,
     P: Fn(&ScheduledRequest) -> Result<String, BoxError> + Send,
 {
+    let max_open_files = raise_file_limit();
     let runtime = runtime()?;
     let addresses = runtime.block_on(preflight::resolve(&config.target))?;
-    let clock = RunClock::starting_in(LEAD);
-    let client = Rc::new(Client {
-        connections: Connections::new(&config.target, addresses, clock, config.reuse_idle)?,
-        config: config.clone(),
-        clock,
-        progress: Arc::clone(progress),
-        stop: Arc::clone(stop),
-        reconnected: Cell::new(0),
-    });
     let waiting = Waiting::default();
     let (row_sender, row_receiver) = rows::sync_channel(AHEAD_REQUESTS);
-    let (due_sender, due_receiver) = mpsc::channel(DUE_REQUESTS);
-    let preparer = Preparer { api: config.api, body: &config.body, stop, waiting: &waiting };
-    let dispatcher = Dispatcher {
-        clock,
-        stop,
-        waiting: &waiting,
-        progress,
-        due: due_sender,
-        outcomes: outcomes.clone(),
-    };
-    let dispatched = thread::scope(|scope| {
-        let named = |name: &str| thread::Builder::new().name(name.to_owned());
-        let no_thread = |source| ReplayError::System { what: "a thread", source };
-        named("prepare")
-            .spawn_scoped(scope, move || preparer.run(load, &row_sender))
-            .map_err(no_thread)?;
-        let dispatching = named("dispatch")
-            .spawn_scoped(scope, move || dispatcher.run(&row_receiver))
-            .map_err(no_thread)?;
-        let tasks = LocalSet::new();
-        tasks.block_on(&runtime, serve(Rc::clone(&client), due_receiver, outcomes));
-        dispatching.join().expect("the dispatcher does not panic")
-    });
-    summary(&client, dispatched?)
+    let (primed, when_primed) = rows::sync_channel(1);
+    let preparer =
+        Preparer { api: config.api, body: &config.body, stop, waiting: &waiting, primed };
+    thread::scope(|scope| {
+        let conduct = || {
+            spawn(scope, "prepare", move || preparer.run(load, &row_sender))?;
+            // An error means that the whole plan is prepared, or that it takes too long.
+            when_primed.recv_timeout(PRIME_TIME).ok();
+            let clock = RunClock::starting_in(LEAD);
+            let (due_sender, due_receiver) = mpsc::channel(DUE_REQUESTS);
+            let client = Rc::new(Client {
+                connections: Connections::new(&config.target, addresses, clock, config.reuse_idle)?,
+                config: config.clone(),
+                clock,
+                progress: Arc::clone(progress),
+                stop: Arc::clone(stop),
+                reconnected: Cell::new(0),
+            });
+            let dispatcher = Dispatcher {
+                clock,
+                stop,
+                waiting: &waiting,
+                progress,
+                due: due_sender,
+                outcomes: outcomes.clone(),
+            };
+            let dispatching = spawn(scope, "dispatch", move || dispatcher.run(&row_receiver))?;
+            LocalSet::new().block_on(&runtime, serve(Rc::clone(&client), due_receiver, outcomes));
+            let facts = dispatching.join().expect("the dispatcher does not panic")?;
+            summary(&client, facts, max_open_files)
+        };
+        // The threads end by themselves, but for the preparer, which may be waiting.
+        conduct().inspect_err(|_| stop.cut())
+    })
+}
+
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<thread::ScopedJoinHandle<'scope, T>, ReplayError> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+    spawned.map_err(|source| ReplayError::System { what: "a thread", source })
+}
+
+/// Raises the process's limit on open files as far as the system allows, and returns it.
+///
+/// The usual soft limit of 1,024 would be a hidden cap on requests in flight.
+fn raise_file_limit() -> Option<u64> {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limits.maximum, ..limits };
+    let got = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limits };
+    got.current
 }
 
 /// Sums up a replay, and checks that no row was lost.
-fn summary(client: &Client, dispatcher: DispatcherFacts) -> Result<ReplaySummary, ReplayError> {
+fn summary(
+    client: &Client,
+    dispatcher: DispatcherFacts,
+    max_open_files: Option<u64>,
+) -> Result<ReplaySummary, ReplayError> {
     let progress = &client.progress;
     let (planned, recorded) = (progress.planned(), progress.done());
     if planned != recorded {
@@ -227,7 +261,9 @@ fn summary(client: &Client, dispatcher: DispatcherFacts) -> Result<ReplaySummary
         sent: progress.sent(),
         failed: progress.failed(),
         interrupted: client.stop.requested(),
+        ended: client.clock.now(),
         peak_in_flight: progress.peak_in_flight(),
+        max_open_files,
         connections_opened: client.connections.opened(),
         reconnected: client.reconnected.get(),
         dispatcher,

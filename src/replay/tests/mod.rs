@@ -171,10 +171,11 @@ fn the_request_as_the_server_sees_it() {
     config.target = Target::new(&base, Api::Chat, Some(KEY), &headers).unwrap();
     run(&config, 1, Nanos::ZERO).summary.expect("a replay");
     let seen = server.last_request().replace(&server.url.replace("http://", ""), "HOST");
+    let seen = seen.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!(seen.replace("\r\n", "\n"), @r#"
     POST /api/v1/chat/completions HTTP/1.1
     host: HOST
-    user-agent: tracewright/0.1.0
+    user-agent: tracewright/VERSION
     content-type: application/json
     accept: text/event-stream
     authorization: Bearer sk-planted-key
