@@ -13,6 +13,7 @@ use crate::domain::outcome::RequestOutcome;
 use crate::domain::pool_index::PoolText;
 use crate::domain::schedule::{PromptPart, ScheduledRequest};
 use crate::domain::time::Nanos;
+use crate::replay;
 use crate::replay::api::{Api, BodyOptions, MaxTokensField};
 use crate::replay::{
     Limits, Load, Progress, ReplayConfig, ReplaySummary, ServerFacts, Stop, Target, preflight,
@@ -23,7 +24,6 @@ use crate::run::{RunError, digest::file_digest};
 use crate::table::TableError;
 use crate::table::outcome::OutcomeRecorder;
 use crate::table::{pool as pool_table, schedule::ScheduleReader};
-use crate::replay;
 use anyhow::Context;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
@@ -184,9 +184,8 @@ pub(crate) fn replay_plan(
     let mut manifest = begin(order, &plan, &config, &facts)?;
     manifest.write(&dir).map_err(run_failed)?;
 
-    let prompt = |request: &ScheduledRequest| {
-        compose(&texts, &request.prompt_parts).map_err(Into::into)
-    };
+    let prompt =
+        |request: &ScheduledRequest| compose(&texts, &request.prompt_parts).map_err(Into::into);
     let bar = print::progress(globals, plan.rows(), "replay");
     let rows = plan.map(|batch| batch.map_err(Into::into));
     let done = send(Load { rows, prompt }, &config, &dir, &bar);
@@ -333,10 +332,7 @@ fn from_environment(name: &str, what: &str, globals: &Globals) -> Option<String>
 }
 
 /// Reads the pool's texts, if it is the pool of the plan.
-fn texts(
-    order: &Order<'_>,
-    plan: &ScheduleReader,
-) -> anyhow::Result<Vec<PoolText>> {
+fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Vec<PoolText>> {
     let found = pool_table::read_manifest(order.pool).map_err(table_failed)?.pool_digest;
     let expected = &plan.metadata().pool_digest;
     if &found != expected {
@@ -357,9 +353,11 @@ fn compose(texts: &[PoolText], parts: &[PromptPart]) -> Result<String, String> {
         let cut = text.entry.cut_tokens.binary_search(cut_tokens);
         let bytes = cut.ok().and_then(|cut| usize::try_from(*text.cut_bytes.get(cut)?).ok());
         let piece = bytes.and_then(|bytes| text.text.get(..bytes));
-        prompt.push_str(piece.ok_or_else(|| {
-            format!("entry `{entry_id}` cannot be cut at `{cut_tokens}` tokens")
-        })?);
+        prompt.push_str(
+            piece.ok_or_else(|| {
+                format!("entry `{entry_id}` cannot be cut at `{cut_tokens}` tokens")
+            })?,
+        );
     }
     Ok(prompt)
 }

@@ -116,8 +116,9 @@ impl Connections {
         let stream = match &self.tls {
             None => Stream::Plain(tcp),
             Some((connector, name)) => {
-                let tls = connector.connect(name.clone(), tcp).await.map_err(|error| {
-                    Fault { message: chain(&error), ..Fault::system(&error, Failure::Tls) }
+                let tls = connector.connect(name.clone(), tcp).await.map_err(|error| Fault {
+                    message: chain(&error),
+                    ..Fault::system(&error, Failure::Tls)
                 })?;
                 at.tls_done = Some(self.clock.now());
                 Stream::Tls(Box::new(tls))

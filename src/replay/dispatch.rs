@@ -96,8 +96,7 @@ impl Preparer<'_> {
         if self.stop.requested() {
             return Ok(Prepared { request, due, body: Bytes::new() });
         }
-        let text =
-            prompt(&request).map_err(|source| ReplayError::Prompt { request_id, source })?;
+        let text = prompt(&request).map_err(|source| ReplayError::Prompt { request_id, source })?;
         let body = Bytes::from(self.api.body(self.body, &request, &text));
         while self.waiting.0.load(Ordering::Relaxed) > AHEAD_BYTES && !self.stop.requested() {
             std::thread::sleep(REST);

@@ -100,8 +100,7 @@ async fn look(config: &ReplayConfig) -> Result<ServerFacts, ReplayError> {
 async fn read(mut response: Response, config: &ReplayConfig, facts: &mut ServerFacts) {
     facts.status_code = Some(response.status().as_u16());
     let server = response.headers().get(hyper::header::SERVER);
-    facts.server =
-        server.and_then(|name| name.to_str().ok()).map(|name| config.target.clean(name));
+    facts.server = server.and_then(|name| name.to_str().ok()).map(|name| config.target.clean(name));
     if !response.status().is_success() {
         return;
     }

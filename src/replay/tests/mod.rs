@@ -163,9 +163,9 @@ fn requests_are_never_early_and_each_is_posted_once() {
     // Every request either opened its connection or reused one, and the counts agree.
     let reused = ran.outcomes.iter().filter(|o| o.connection_reused == Some(true)).count();
     assert_eq!(u64::try_from(reused).unwrap() + summary.connections_opened, 40);
-    assert!(ran.outcomes.iter().all(|o| {
-        o.connection_reused == Some(o.at.connect_start.is_none())
-    }));
+    assert!(
+        ran.outcomes.iter().all(|o| { o.connection_reused == Some(o.at.connect_start.is_none()) })
+    );
 }
 
 #[test]
@@ -216,7 +216,8 @@ fn bad_streams_are_told_apart() {
     insta::assert_snapshot!(told(&events(&["secret"])), @"protocol event 1: column 1 is not of a chat chunk");
     insta::assert_snapshot!(told(""), @"truncated the stream ended after 0 events without finish reason and end marker");
     let json = r#"{"choices":[{"message":{"content":"hi"}}]}"#;
-    let head = http(200, &format!("content-type: application/json\r\ncontent-length: {}", json.len()));
+    let head =
+        http(200, &format!("content-type: application/json\r\ncontent-length: {}", json.len()));
     let (failure, message) = class(Script::new().write(head).write(json));
     assert_eq!(failure, Some(Failure::Protocol));
     insta::assert_snapshot!(message, @"answered with JSON, expected an event stream");
@@ -225,9 +226,8 @@ fn bad_streams_are_told_apart() {
 #[test]
 fn a_connection_cut_in_the_stream_is_truncated_unless_the_answer_was_complete() {
     let head = http(200, "transfer-encoding: chunked");
-    let cut = |data: &[&str]| {
-        Script::new().write(&head).write(chunked(&events(data))).then(After::Close)
-    };
+    let cut =
+        |data: &[&str]| Script::new().write(&head).write(chunked(&events(data))).then(After::Close);
     assert_eq!(class(cut(&[TEXT])).0, Some(Failure::Truncated));
     let outcome = one(cut(&[TEXT, STOP, "[DONE]"]));
     assert_eq!(outcome.failure, None);
@@ -292,7 +292,10 @@ fn preflight_reads_the_list_of_models() {
     let head = http(200, &format!("server: tiny\r\ncontent-length: {}", list.len()));
     let server = Server::start(vec![Script::new().write(head).write(list)]);
     let facts = super::preflight(&config(&server.url)).expect("a server");
-    assert_eq!((facts.status_code, facts.models, facts.model_listed), (Some(200), Some(2), Some(true)));
+    assert_eq!(
+        (facts.status_code, facts.models, facts.model_listed),
+        (Some(200), Some(2), Some(true))
+    );
     assert_eq!(facts.server.as_deref(), Some("tiny"));
     let seen = server.last_request();
     assert!(seen.starts_with("GET /v1/models HTTP/1.1\r\n"), "{seen}");
