@@ -35,12 +35,6 @@ impl Failed {
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<Option<String>>) -> Self {
         Self { code: USAGE, ..Self::new(message.into(), hint) }
     }
-
-    /// Changes the exit code.
-    pub(crate) const fn with_code(mut self, code: u8) -> Self {
-        self.code = code;
-        self
-    }
 }
 
 impl fmt::Display for Failed {

@@ -117,7 +117,8 @@ super::word::word_enum! {
 super::word::word_enum! {
     /// A plain word on how well a fit describes the data, by effect size.
     pub enum Verdict {
-        /// Within the noise between odd and even minutes of the trace itself.
+        /// Within the noise between odd and even minutes of the trace itself, and not worse than
+        /// rough.
         Indistinguishable = "indistinguishable",
         /// D at most 0.03 and W1 at most 3 % of the mean.
         Close = "close",
@@ -245,9 +246,10 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixModel {
-    /// Sessions with two or more turns, of all sessions.
+    /// Sessions with two or more turns, of all sessions; a request without a session, beside
+    /// others that have one, is a session of one turn.
     pub multi_turn_sessions: Share,
-    /// Requests in such sessions, of requests with a session.
+    /// Requests in such sessions, of the requests of all sessions.
     pub multi_turn_requests: Share,
     /// Requests with retrieved documents (explicit or strong), of those that can be judged.
     pub rag_requests: Share,

@@ -1,6 +1,6 @@
 //! What can go wrong in a fit, in one line each, with what to do about it.
 //!
-//! The caller puts the name of the trace before the line. //! A bad fit is no error: it is a verdict. Errors are rows out of order, parts that cannot be
+//! The caller puts the name of the trace before the line. A bad fit is no error: it is a verdict. Errors are rows out of order, parts that cannot be
 //! merged, and a trace with nothing in it to fit.
 
 use crate::domain::time::WallTime;

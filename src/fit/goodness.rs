@@ -195,14 +195,14 @@ pub(super) fn floor_between(a: &[(u32, u64)], b: &[(u32, u64)]) -> Option<Distan
 pub(super) fn verdict(values: u64, found: Distance, floor: Option<Distance>) -> Verdict {
     if values < MIN_VALUES {
         Verdict::TooFew
-    } else if floor.is_some_and(|floor| found.within(floor, FLOOR_FACTOR)) && found.d <= ROUGH.d {
+    } else if !found.within(ROUGH, 1.0) {
+        Verdict::DoesNotFit
+    } else if floor.is_some_and(|floor| found.within(floor, FLOOR_FACTOR)) {
         Verdict::Indistinguishable
     } else if found.within(CLOSE, 1.0) {
         Verdict::Close
-    } else if found.within(ROUGH, 1.0) {
-        Verdict::Rough
     } else {
-        Verdict::DoesNotFit
+        Verdict::Rough
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(word(0.03, 0.031, None), Verdict::Rough);
         assert_eq!(word(0.08, 0.10, None), Verdict::Rough);
         assert_eq!(word(0.081, 0.01, None), Verdict::DoesNotFit);
-        let floor = Some(Distance { d: 0.2, w1_over_mean: 0.05 });
+        let floor = Some(Distance { d: 0.2, w1_over_mean: 0.3 });
         assert_eq!(word(0.07, 0.07, floor), Verdict::Indistinguishable);
         assert_eq!(
             word(0.09, 0.07, floor),

@@ -107,26 +107,34 @@ impl MixCounts {
 
     /// Returns the shares.
     pub(super) fn finish(&self, long_context_tokens: u32) -> MixModel {
-        let session_basis = self.session_basis();
         let multi = self.sessions.values().filter(|session| session.is_multi_turn());
         let multi_sessions = convert::count(multi.clone().count());
         let multi_requests = multi.map(|session| session.requests).sum();
-        let with_session = self.sessions.values().map(|session| session.requests).sum();
         let share = |what: &str, denominator: &str, counts, basis| {
             make_share((what.to_owned(), denominator.to_owned()), counts, basis)
+        };
+        let alone = self.alone();
+        let basis = self.session_basis();
+        let (sessions, requests) = if alone == 0 {
+            ("sessions".to_owned(), "requests with a session".to_owned())
+        } else {
+            (
+                format!("sessions, {alone} requests without one taken as sessions of one turn"),
+                format!("requests, {alone} without a session taken as single turns"),
+            )
         };
         MixModel {
             multi_turn_sessions: share(
                 "sessions of two or more turns",
-                "sessions",
-                (multi_sessions, convert::count(self.sessions.len())),
-                session_basis,
+                &sessions,
+                (multi_sessions, convert::count(self.sessions.len()) + alone),
+                basis,
             ),
             multi_turn_requests: share(
                 "requests in sessions of two or more turns",
-                "requests with a session",
-                (multi_requests, with_session),
-                session_basis,
+                &requests,
+                (multi_requests, self.with_session() + alone),
+                basis,
             ),
             rag_requests: share(
                 "requests with retrieved documents (explicit or strong sign)",
@@ -146,8 +154,22 @@ impl MixCounts {
         }
     }
 
-    const fn session_basis(&self) -> ShareBasis {
-        if self.guessed_sessions > 0 { ShareBasis::Assumed } else { ShareBasis::Measured }
+    /// Returns the requests with a session.
+    fn with_session(&self) -> u64 {
+        self.sessions.values().map(|session| session.requests).sum()
+    }
+
+    /// Returns the requests without a session beside others that have one.
+    ///
+    /// An id that stands on one row is no session in a trace. Left out of the denominator, such
+    /// rows would make every session one of several turns; so each counts as a session of its own.
+    fn alone(&self) -> u64 {
+        if self.sessions.is_empty() { 0 } else { self.total - self.with_session() }
+    }
+
+    fn session_basis(&self) -> ShareBasis {
+        let stated = self.guessed_sessions == 0 && self.alone() == 0;
+        if stated { ShareBasis::Measured } else { ShareBasis::Assumed }
     }
 
     /// Only a log that states it is a measurement; "no rule fired" is a rule too.
@@ -181,8 +203,8 @@ impl MixCounts {
         let hidden = visible.iter().any(|&(kind, seen)| kind == scenario && !seen);
         let basis = if hidden && count == 0 {
             ShareBasis::Unknown
-        } else if visible.iter().all(|&(_, seen)| seen) && self.guessed_sessions == 0 {
-            ShareBasis::Measured
+        } else if visible.iter().all(|&(_, seen)| seen) {
+            self.session_basis()
         } else {
             ShareBasis::Assumed
         };
@@ -274,11 +296,19 @@ mod tests {
     fn sessions_and_requests_have_their_own_denominators() {
         let mut late = row(Some(3));
         late.turn_index = Some(4);
-        let rows = [row(Some(1)), row(Some(1)), row(Some(2)), row(None), late];
+        let mut rows = vec![row(Some(1)), row(Some(1)), row(Some(2)), late];
         let mix = counted(&rows).finish(4_000);
         let sessions = &mix.multi_turn_sessions;
         assert_eq!((sessions.count, sessions.of, sessions.basis), (2, 3, ShareBasis::Measured));
         assert_eq!((mix.multi_turn_requests.count, mix.multi_turn_requests.of), (3, 4));
+        // Traces keep no session of one row: what has none beside others counts as one.
+        rows.push(row(None));
+        let mix = counted(&rows).finish(4_000);
+        let sessions = &mix.multi_turn_sessions;
+        assert_eq!((sessions.count, sessions.of, sessions.basis), (2, 4, ShareBasis::Assumed));
+        assert_eq!((mix.multi_turn_requests.count, mix.multi_turn_requests.of), (3, 5));
+        let words = "sessions, 1 requests without one taken as sessions of one turn";
+        assert_eq!(sessions.denominator, words);
         let mut guess = row(Some(4));
         guess.session_source = SessionSource::KeyGap;
         let mix = counted(&[guess]).finish(4_000);
