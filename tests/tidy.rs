@@ -67,6 +67,21 @@ fn module_of(path: &Path) -> Option<String> {
     (!first.ends_with(".rs")).then(|| first.to_owned())
 }
 
+/// Returns whether a file is a module that only tests are built with.
+fn is_for_tests(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let parent = path.parent().expect("a file has a folder");
+    let declared_in = [parent.join("mod.rs"), parent.with_extension("rs")];
+    let inside_tests = path.components().any(|part| part.as_os_str() == "tests");
+    let declared =
+        declared_in.iter().filter_map(|file| fs::read_to_string(file).ok()).any(|text| {
+            text.lines().zip(text.lines().skip(1)).any(|(first, second)| {
+                first.trim() == "#[cfg(test)]" && second.trim().ends_with(&format!("mod {stem};"))
+            })
+        });
+    inside_tests || declared
+}
+
 /// Returns the names that follow `marker` in a line.
 fn names_after<'a>(line: &'a str, marker: &'a str) -> impl Iterator<Item = &'a str> {
     line.split(marker).skip(1).map(|rest| {
@@ -167,7 +182,7 @@ fn only_the_command_line_prints_or_exits() {
     let words = ["println!", "eprintln!", "print!(", "process::exit"];
     let mut faults = Vec::new();
     for path in rust_files(&root().join("src")) {
-        if module_of(&path).is_some_and(|module| module == "cli") {
+        if module_of(&path).is_some_and(|module| module == "cli") || is_for_tests(&path) {
             continue;
         }
         let text = fs::read_to_string(&path).expect("UTF-8 source");

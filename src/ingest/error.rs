@@ -255,11 +255,11 @@ impl IngestError {
             Self::Table(error) => return error.hint(),
             Self::WrongContainer { .. } => "leave out `--format` to let the file decide",
             Self::NoInput => "for example `tracewright ingest spendlogs.jsonl -o trace.parquet`",
-            Self::Unreadable { .. }
-            | Self::Directory { .. }
-            | Self::Empty { .. }
-            | Self::Unwritable { .. }
-            | Self::TooManyFiles => return None,
+            Self::Unreadable { .. } => "check the name and who may read it",
+            Self::Directory { .. } => "name the files in it, for example `DIR/*.jsonl.gz`",
+            Self::Empty { .. } => "export the log again, or leave this file out",
+            Self::Unwritable { .. } => "choose a folder that exists, can be written and has room",
+            Self::TooManyFiles => "join files, or make more than one trace",
         };
         Some(text.to_owned())
     }
@@ -337,8 +337,11 @@ mod tests {
         no log named: expected at least one file, found none
             for example `tracewright ingest spendlogs.jsonl -o trace.parquet`
         a.log: cannot be read
+            check the name and who may read it
         a.log: expected a log file, found a directory
+            name the files in it, for example `DIR/*.jsonl.gz`
         a.log: expected records, found an empty file
+            export the log again, or leave this file out
         a.log: expected JSONL or CSV text, found a zip archive
             export the log as JSONL or CSV; gzip and zstd are unpacked
         a.log: the gzip stream is cut at byte 7, before its end mark
@@ -380,7 +383,9 @@ mod tests {
         no home for the salt: neither `XDG_CONFIG_HOME` nor `HOME` is set
             name a salt: `--salt-file FILE`
         out: cannot be written
+            choose a folder that exists, can be written and has room
         too many inputs: expected at most 4294967295 files
+            join files, or make more than one trace
         "#);
     }
 }

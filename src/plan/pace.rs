@@ -7,7 +7,8 @@
 
 use crate::domain::convert;
 use crate::domain::schedule::{Release, ScheduledRequest};
-use crate::domain::time::Nanos;
+use crate::domain::time::{NANOS_PER_SECOND, Nanos};
+use std::collections::BTreeMap;
 
 /// Speeds that are offered: a round number is easier to reason about than an exact fit.
 const ROUND_STEPS: [f64; 3] = [1.0, 2.0, 5.0];
@@ -19,7 +20,7 @@ pub struct Pace {
     pub num_requests: u64,
     /// Speed applied to the gaps.
     pub speed: f64,
-    /// Upper bound on the chunks that the server then sends in any second.
+    /// The most chunks that the server then sends in any second.
     pub peak_chunks_per_s: u64,
 }
 
@@ -97,8 +98,8 @@ pub fn speed_for(span: Nanos, limit: Nanos) -> f64 {
     }
 }
 
-/// Returns an upper bound on the chunks that a server with a fixed pace sends in any second, when
-/// the requests are played at `speed`.
+/// Returns the most chunks that a server with a fixed pace sends in any second, when the requests
+/// are played at `speed`.
 ///
 /// The server is idle for `ttft` after a request's due time, then sends one chunk per token every
 /// `tpot` until `max_tokens`. Seconds are counted from the start of the plan. Requests that are not
@@ -109,24 +110,22 @@ pub fn peak_chunks_per_s(
     ttft: Nanos,
     tpot: Nanos,
 ) -> u64 {
-    let second = crate::domain::time::NANOS_PER_SECOND;
     let gap = tpot.0.max(1);
-    let mut changes: Vec<(u64, i64)> = Vec::new();
+    let mut chunks: BTreeMap<u64, u64> = BTreeMap::new();
     for request in requests {
         let Some(due) = due(request) else { continue };
-        let first = Nanos::from_secs_f64(due.as_secs_f64() / speed).plus(ttft).0;
-        let length = gap.saturating_mul(u64::from(request.max_tokens).saturating_sub(1));
-        // A stream counts in every second it touches: an upper bound on what it sends there.
-        changes.push((first / second, 1));
-        changes.push(((first.saturating_add(length)) / second + 1, -1));
+        let mut next = Nanos::from_secs_f64(due.as_secs_f64() / speed).plus(ttft).0;
+        let mut left = u64::from(request.max_tokens);
+        while left > 0 {
+            let second = next / NANOS_PER_SECOND;
+            let until_next_second = (second + 1) * NANOS_PER_SECOND - next;
+            let here = until_next_second.div_ceil(gap).min(left);
+            *chunks.entry(second).or_default() += here;
+            next = next.saturating_add(here.saturating_mul(gap));
+            left -= here;
+        }
     }
-    changes.sort_unstable();
-    let (mut active, mut peak) = (0_i64, 0_i64);
-    for (_, change) in changes {
-        active += change;
-        peak = peak.max(active);
-    }
-    u64::try_from(peak).unwrap_or(0).saturating_mul(second.div_ceil(gap))
+    chunks.into_values().max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -180,13 +179,14 @@ mod tests {
     fn peak_counts_overlapping_streams() {
         let (ttft, tpot) = (Nanos::from_millis(200), Nanos::from_millis(10));
         assert_eq!(peak_chunks_per_s(&[], 1.0, ttft, tpot), 0);
-        // One stream of 300 tokens sends 100 chunks a second.
+        // One stream of 300 tokens sends 80, 100, 100 and 20 chunks in its four seconds.
         assert_eq!(peak_chunks_per_s(&[at(0, 0, 300)], 1.0, ttft, tpot), 100);
         let apart = [at(0, 0, 50), at(1, 5_000, 50)];
-        assert_eq!(peak_chunks_per_s(&apart, 1.0, ttft, tpot), 100);
+        assert_eq!(peak_chunks_per_s(&apart, 1.0, ttft, tpot), 50);
         let together = [at(0, 0, 300), at(1, 1_000, 300)];
         assert_eq!(peak_chunks_per_s(&together, 1.0, ttft, tpot), 200);
     }
+
     #[test]
     fn the_pace_keeps_every_limit() {
         let limits = PaceLimits {
@@ -201,7 +201,7 @@ mod tests {
         let pace = choose(&calm, limits);
         assert_eq!((pace.num_requests, pace.speed.to_string().as_str()), (100, "100"));
         assert!(pace.peak_chunks_per_s <= 1_000);
-        // A burst of 64 at once would send 6,400 chunks a second: fewer are selected.
+        // 64 at once would send 6,400 chunks a second: fewer are selected.
         let burst: Vec<_> = (0..64).map(|i| at(i, 0, 500)).collect();
         let pace = choose(&burst, limits);
         assert_eq!((pace.num_requests, pace.speed.to_string().as_str()), (8, "1"));

@@ -71,6 +71,10 @@ pub struct Accounting {
     pub not_selected: u64,
     /// Source rows that a gateway's cache had answered.
     pub cache_hits: u64,
+    /// Source rows without an arrival time, in a trace where others have one.
+    pub without_arrival: u64,
+    /// Source rows that generate no text: embeddings and reranking.
+    pub not_generation: u64,
     /// Source rows that nothing above explains; `None` when the plan does not follow a trace row
     /// by row.
     pub source_rows_unexplained: Option<u64>,
@@ -181,12 +185,19 @@ impl Ledger {
                 example: counts.example,
             });
         }
-        let explained = planned + plan.outside_window + plan.not_selected + plan.cache_hits;
+        let left_out = plan.without_arrival
+            + plan.outside_window
+            + plan.not_selected
+            + plan.cache_hits
+            + plan.not_generation;
+        let explained = planned + left_out;
         Accounting {
             source_rows: plan.source_rows,
             outside_window: plan.outside_window,
             not_selected: plan.not_selected,
             cache_hits: plan.cache_hits,
+            without_arrival: plan.without_arrival,
+            not_generation: plan.not_generation,
             source_rows_unexplained: (mode == PlanMode::Recorded)
                 .then(|| plan.source_rows.saturating_sub(explained)),
             planned,

@@ -87,6 +87,7 @@ mod tests {
         accounting.failures[].of_sent.lower
         accounting.failures[].of_sent.share
         accounting.failures[].of_sent.upper
+        accounting.not_generation
         accounting.not_selected
         accounting.outside_window
         accounting.planned
@@ -98,6 +99,7 @@ mod tests {
         accounting.unsent_cancelled
         accounting.unsent_unknown_after_kill
         accounting.unsent_without_row
+        accounting.without_arrival
         connections.connect_time.max_ms
         connections.connect_time.mean_ms
         connections.connect_time.min_ms
@@ -137,14 +139,18 @@ mod tests {
         plan.counts.cache_hits
         plan.counts.input_clipped
         plan.counts.input_drawn
+        plan.counts.long_context
+        plan.counts.not_generation
         plan.counts.not_selected
         plan.counts.output_clipped
         plan.counts.output_drawn
         plan.counts.outside_window
         plan.counts.planned
+        plan.counts.prefix_repeats
         plan.counts.recorded_failures
         plan.counts.repeats
         plan.counts.source_rows
+        plan.counts.without_arrival
         plan.long_context_tokens
         plan.mode
         plan.model_digest

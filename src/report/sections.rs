@@ -105,6 +105,14 @@ fn requests(report: &Report) -> Vec<Block> {
         );
         row("  not selected (cap)", account.not_selected, of_whole(account.not_selected, source));
         row("  answered by a cache", account.cache_hits, of_whole(account.cache_hits, source));
+        for (name, rows) in [
+            ("  without an arrival time", account.without_arrival),
+            ("  embeddings, reranking", account.not_generation),
+        ] {
+            if rows > 0 {
+                row(name, rows, of_whole(rows, source));
+            }
+        }
         if let Some(rows) = account.source_rows_unexplained.filter(|rows| *rows > 0) {
             row("  unexplained", rows, of_whole(rows, source));
         }

@@ -31,7 +31,8 @@ fn an_empty_file() {
 #[test]
 fn a_binary_file() {
     let desk = Desk::new();
-    let bytes: Vec<u8> = (0..20_000_u32).map(|i| (i * 2_654_435_761 >> 13) as u8).collect();
+    let bytes: Vec<u8> =
+        (0..20_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     desk.write("photo.jpg", bytes);
     refused(&desk, "photo.jpg");
 }

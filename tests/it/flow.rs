@@ -85,7 +85,7 @@ fn one_command_goes_from_a_week_to_a_report() {
     let accounting = &report["accounting"];
     assert_eq!(accounting["planned"], 12, "{accounting}");
     assert_eq!(accounting["succeeded"], 12, "{accounting}");
-    let left_out = accounting["source"]["not_selected"].as_u64().unwrap_or_default();
+    let left_out = accounting["not_selected"].as_u64().unwrap_or_default();
     assert!(left_out > 0, "what was left out is counted: {accounting}");
     for file in ["trace.parquet", "trace.rejects.jsonl", "model.json", "plan.parquet"] {
         assert!(dir.join(file).is_file(), "{file} is missing");
