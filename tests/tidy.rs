@@ -63,8 +63,10 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
 /// Returns the module a source file belongs to; `None` for `lib.rs` and `main.rs`.
 fn module_of(path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root().join("src")).ok()?;
-    let first = inside.components().next()?.as_os_str().to_str()?;
-    (!first.ends_with(".rs")).then(|| first.to_owned())
+    let mut parts = inside.components();
+    let first = parts.next()?.as_os_str().to_str()?;
+    // A file directly below `src` belongs to no module.
+    parts.next().map(|_| first.to_owned())
 }
 
 /// Returns whether a file is a module that only tests are built with.
@@ -91,6 +93,14 @@ fn names_after<'a>(line: &'a str, marker: &'a str) -> impl Iterator<Item = &'a s
     })
 }
 
+/// Returns whether a line of code names a crate, by `krate::` or `use krate;`.
+fn uses_crate(code: &str, krate: &str) -> bool {
+    let path = format!("{krate}::");
+    let inside_a_longer_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    code.contains(&format!("use {krate};"))
+        || code.split_once(&path).is_some_and(|(before, _)| !before.ends_with(inside_a_longer_name))
+}
+
 /// Returns one message per import that crosses a border.
 fn forbidden_imports(module: &str, text: &str, place: &str) -> Vec<String> {
     let allowed =
@@ -105,16 +115,9 @@ fn forbidden_imports(module: &str, text: &str, place: &str) -> Vec<String> {
             }
         }
         for (krate, owner) in OWNED_CRATES {
-            let used =
-                code.contains(&format!("{krate}::")) || code.contains(&format!("use {krate};"));
-            let boundary = code.find(&format!("{krate}::")).is_none_or(|at| {
-                !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
-            });
-            if used && boundary && module != *owner {
-                faults.push(format!(
-                    "{place}:{}: only `{owner}` may use the crate `{krate}`",
-                    number + 1
-                ));
+            if module != *owner && uses_crate(code, krate) {
+                let line = number + 1;
+                faults.push(format!("{place}:{line}: only `{owner}` may use the crate `{krate}`"));
             }
         }
     }

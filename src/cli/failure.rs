@@ -1,6 +1,15 @@
 //! Errors as the user sees them: one line of where and what, `caused by:` lines, one `hint:`.
 
 use super::print;
+use crate::fit::FitError;
+use crate::ingest::IngestError;
+use crate::mock::MockError;
+use crate::plan::PlanError;
+use crate::pool::PoolError;
+use crate::replay::ReplayError;
+use crate::report::ReportError;
+use crate::run::RunError;
+use crate::table::TableError;
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
@@ -66,11 +75,28 @@ pub(crate) fn render(error: &anyhow::Error) -> String {
             text.push_str(&cause);
         }
     }
-    if let Some(hint) = error.downcast_ref::<Failed>().and_then(|failed| failed.hint.as_deref()) {
+    if let Some(hint) = hint(error) {
         text.push_str("\nhint: ");
-        text.push_str(hint);
+        text.push_str(&hint);
     }
     text
+}
+
+/// Returns what the user can do about an error, from whichever stage it came.
+fn hint(error: &anyhow::Error) -> Option<String> {
+    let ways: [&dyn Fn() -> Option<String>; 10] = [
+        &|| error.downcast_ref::<Failed>()?.hint.clone(),
+        &|| error.downcast_ref::<TableError>()?.hint(),
+        &|| error.downcast_ref::<RunError>()?.hint(),
+        &|| error.downcast_ref::<IngestError>()?.hint(),
+        &|| error.downcast_ref::<FitError>()?.hint(),
+        &|| error.downcast_ref::<PoolError>()?.hint(),
+        &|| error.downcast_ref::<PlanError>()?.hint(),
+        &|| error.downcast_ref::<ReplayError>()?.hint(),
+        &|| error.downcast_ref::<ReportError>()?.hint(),
+        &|| error.downcast_ref::<MockError>()?.hint(),
+    ];
+    ways.iter().find_map(|way| way())
 }
 
 /// Prints what clap says of a command line and returns its exit code (0 for `--help`).

@@ -9,9 +9,7 @@ use super::print;
 use crate::domain::limits;
 use crate::domain::workload::WorkloadModel;
 use crate::fit::{self, FitError, FitOptions, Fitter};
-use crate::run::RunError;
 use crate::run::digest;
-use crate::table::TableError;
 use crate::table::model;
 use crate::table::output::PartialFile;
 use crate::table::trace::TraceReader;
@@ -43,10 +41,10 @@ pub(crate) struct Args {
 /// Fits a trace, writes the model and prints it.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     // An output that cannot be written is better known before a long trace is read.
-    drop(PartialFile::create(&args.output, globals.force).map_err(of_table)?);
+    drop(PartialFile::create(&args.output, globals.force)?);
     let options = FitOptions { long_context_tokens: args.long_context_tokens };
     let fitted = fit_trace(&args.trace, options, globals)?;
-    model::write(&args.output, &fitted, globals.force).map_err(of_table)?;
+    model::write(&args.output, &fitted, globals.force)?;
     print::to_stdout(&fit::describe(&fitted));
     print::note(globals, &format!("wrote {}", args.output.display()));
     Ok(ExitCode::SUCCESS)
@@ -58,33 +56,23 @@ pub(crate) fn fit_trace(
     options: FitOptions,
     globals: &Globals,
 ) -> anyhow::Result<WorkloadModel> {
-    let reader = TraceReader::open(trace).map_err(of_table)?;
+    let reader = TraceReader::open(trace)?;
     let bar = print::progress(globals, reader.rows(), "fit");
     let mut fitter = Fitter::new(options);
     for batch in reader {
-        for record in &batch.map_err(of_table)? {
+        for record in &batch? {
             fitter.add(record).map_err(|error| of_fit(trace, &error))?;
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
-    let digest = digest::file_digest(trace).map_err(of_run)?;
+    let digest = digest::file_digest(trace)?;
     let fitted = fitter.finish(env!("CARGO_PKG_VERSION"), Some(digest));
     Ok(fitted.map_err(|error| of_fit(trace, &error))?)
 }
 
 fn of_fit(trace: &Path, error: &FitError) -> Failed {
     Failed::new(format!("{}: {error}", trace.display()), error.hint())
-}
-
-fn of_table(error: TableError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn of_run(error: RunError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
 }
 
 #[cfg(test)]

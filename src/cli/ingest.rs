@@ -86,8 +86,6 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
 /// What an ingest did.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
-    /// Where every record went.
-    pub(crate) counts: IngestCounts,
     /// The quality table, for stdout.
     pub(crate) table: String,
     /// Whether more records were rejected than the user allows; the trace is written all the same.
@@ -113,22 +111,20 @@ pub(crate) fn ingest_to(
     let options = options(reading, out, globals)?;
     let total = logs.iter().filter_map(|log| log.metadata().ok()).map(|meta| meta.len()).sum();
     let bar = print::progress(globals, total, "bytes read");
-    let mut trace =
-        TraceWriter::create(out, globals.force).map_err(|error| failed(error.into()))?;
-    let mut rejects = Rejects::create(out, globals.force).map_err(failed)?;
+    let mut trace = TraceWriter::create(out, globals.force)?;
+    let mut rejects = Rejects::create(out, globals.force)?;
     let ingested =
         crate::ingest::ingest(logs, &options, &mut rejects, &|bytes| bar.inc(bytes), &mut |rows| {
             Ok(trace.write(rows)?)
         });
     bar.finish_and_clear();
     let reasons = rejects.reasons();
-    let ingested = ingested.map_err(|error| {
+    let ingested = ingested.inspect_err(|_| {
         // What was refused explains why nothing is left.
         print_reasons(globals, &reasons);
-        failed(error)
     })?;
-    trace.finish(&ingested.metadata).map_err(|error| failed(error.into()))?;
-    let rejects_file = rejects.commit().map_err(failed)?;
+    trace.finish(&ingested.metadata)?;
+    let rejects_file = rejects.commit()?;
     print_summary(globals, &ingested, logs.len());
     print_reasons(globals, &reasons);
     if let Some(path) = rejects_file {
@@ -140,29 +136,20 @@ pub(crate) fn ingest_to(
     if too_many_rejects {
         print::line_to_stderr(&too_many(&ingested.metadata.counts, found, share));
     }
-    Ok(Done {
-        counts: ingested.metadata.counts.clone(),
-        table: ingested.quality.render(&ingested.metadata),
-        too_many_rejects,
-    })
+    Ok(Done { table: ingested.quality.render(&ingested.metadata), too_many_rejects })
 }
 
-fn failed(error: IngestError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn options(reading: &Reading, out: &Path, globals: &Globals) -> Result<Options, Failed> {
+fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<Options> {
     let mut map = Vec::new();
     for text in &reading.map {
-        map.push(parse_map(text).map_err(failed)?);
+        map.push(parse_map(text)?);
     }
     let mut units = Vec::new();
     for text in &reading.time_unit {
-        units.push(parse_unit(text).map_err(failed)?);
+        units.push(parse_unit(text)?);
     }
     let zone = match &reading.tz {
-        Some(name) => Zone::named(name).map_err(failed)?,
+        Some(name) => Zone::named(name)?,
         None => Zone::utc(),
     };
     let hints = Hints { format: reading.format, map, zone, units };
@@ -182,12 +169,12 @@ fn parse_unit(text: &str) -> Result<(Option<String>, Unit), IngestError> {
     Ok((column, unit))
 }
 
-fn hasher(salt_file: Option<&Path>, globals: &Globals) -> Result<Hasher, Failed> {
+fn hasher(salt_file: Option<&Path>, globals: &Globals) -> anyhow::Result<Hasher> {
     let place = match salt_file {
         Some(path) => SaltPlace::File(path.to_owned()),
-        None => SaltPlace::Home(salt_home().map_err(failed)?),
+        None => SaltPlace::Home(salt_home()?),
     };
-    let (hasher, is_new) = privacy::load(&place).map_err(failed)?;
+    let (hasher, is_new) = privacy::load(&place)?;
     let (SaltPlace::File(path) | SaltPlace::Home(path)) = &place;
     let state = if is_new { "made" } else { "read" };
     print::note(globals, &format!("salt: {} ({state}, id {})", path.display(), hasher.salt_id()));
@@ -291,12 +278,12 @@ mod tests {
         let mut reading = reading(folder.path());
         let logs = [log];
         let done = ingest_to(&logs, &reading, &out, &globals(false)).unwrap();
-        assert_eq!((done.counts.kept, done.counts.rejected), (2, 1));
         assert!(done.too_many_rejects);
         assert!(done.table.starts_with("rows                         2\n"));
         assert_eq!(names(folder.path()), ["log.csv", "salt", "t.parquet", "t.rejects.jsonl"]);
         let reader = TraceReader::open(&out).unwrap();
-        assert_eq!((reader.rows(), &reader.metadata().counts), (2, &done.counts));
+        let counts = &reader.metadata().counts;
+        assert_eq!((reader.rows(), counts.kept, counts.rejected), (2, 2, 1));
         let first = std::fs::read(&out).unwrap();
         let again = ingest_to(&logs, &reading, &out, &globals(false)).unwrap_err();
         assert!(again.to_string().contains("t.parquet"), "{again}");

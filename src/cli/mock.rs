@@ -1,6 +1,5 @@
 //! `tracewright mock`: options in, a fake endpoint until it is told to stop.
 
-use super::failure::Failed;
 use super::globals::Globals;
 use super::print;
 use super::units::parse_duration;
@@ -70,13 +69,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     let counter: Option<Arc<dyn CountTokens>> = match args.tokenizer.as_str() {
         "none" => None,
-        name => Some(Arc::new(Tokenizer::named(name).map_err(|error| {
-            let hint = error.hint();
-            Failed::new(error, hint)
-        })?)),
+        name => Some(Arc::new(Tokenizer::named(name)?)),
     };
     let announce = |bound| print::to_stdout(&format!("listening on http://{bound}\n"));
-    mock::serve(config(args, globals), counter, announce).map_err(failed)?;
+    mock::serve(config(args, globals), counter, announce)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -96,11 +92,6 @@ fn config(args: &Args, globals: &Globals) -> MockConfig {
         overwrite: globals.force,
         until_stdin_closes: args.until_stdin_closes,
     }
-}
-
-fn failed(error: MockError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
 }
 
 fn parse_fault(text: &str) -> Result<Fault, MockError> {

@@ -12,7 +12,6 @@ use crate::domain::limits;
 use crate::domain::pool_index::PoolIndex;
 use crate::domain::schedule::{PlanCounts, PlanMetadata, PlanMode, ScheduledRequest};
 use crate::domain::time::Nanos;
-use crate::plan::PlanError;
 use crate::plan::assign::Assigner;
 use crate::plan::check::Checker;
 use crate::plan::classic::ClassicPlanner;
@@ -22,7 +21,6 @@ use crate::plan::recorded::RecordedPlanner;
 use crate::plan::speed::Speed;
 use crate::plan::summary::PlanSummary;
 use crate::run::digest::file_digest;
-use crate::table::TableError;
 use crate::table::schedule::ScheduleWriter;
 use crate::table::trace::TraceReader;
 use std::path::{Path, PathBuf};
@@ -231,17 +229,17 @@ pub(crate) fn plan_recorded(
     metadata.trace_digest = Some(digest(trace)?);
     metadata.speed = Some(options.speed.as_f64());
     let scan = scan(trace, globals)?;
-    let assigner = Assigner::new(&pool, globals.seed()).map_err(plan_failed)?;
+    let assigner = Assigner::new(&pool, globals.seed())?;
     let bar = print::progress(globals, scan.rows, "planning");
-    let mut planner = RecordedPlanner::new(scan, options.clone(), assigner).map_err(plan_failed)?;
+    let mut planner = RecordedPlanner::new(scan, options.clone(), assigner)?;
     let mut output = Output::create(out, globals)?;
-    for batch in TraceReader::open(trace).map_err(table_failed)? {
-        let batch = batch.map_err(table_failed)?;
-        output.write(&planner.plan(&batch).map_err(plan_failed)?)?;
+    for batch in TraceReader::open(trace)? {
+        let batch = batch?;
+        output.write(&planner.plan(&batch)?)?;
         bar.inc(convert::count(batch.len()));
     }
     bar.finish_and_clear();
-    let recorded = planner.finish().map_err(plan_failed)?;
+    let recorded = planner.finish()?;
     metadata.trace_origin_us = Some(recorded.origin.0);
     metadata.counts = recorded.counts;
     let summary = output.finish(&metadata)?;
@@ -259,23 +257,22 @@ pub(crate) fn plan_classic(
     let pool = read_pool(pool)?;
     let mut metadata = metadata_of(PlanMode::Classic, &pool, options.common, globals);
     metadata.model_digest = Some(digest(model)?);
-    let model = crate::table::model::read(model).map_err(table_failed)?;
+    let model = crate::table::model::read(model)?;
     metadata.trace_digest.clone_from(&model.trace_digest);
-    let assigner = Assigner::new(&pool, globals.seed()).map_err(plan_failed)?;
-    let mut planner =
-        ClassicPlanner::new(&model, options, assigner, globals.seed()).map_err(plan_failed)?;
+    let assigner = Assigner::new(&pool, globals.seed())?;
+    let mut planner = ClassicPlanner::new(&model, options, assigner, globals.seed())?;
     metadata.request_rate_per_s = Some(planner.rate_per_s());
     let max_input_tokens = planner.max_input_tokens();
     let mut output = Output::create(out, globals)?;
     loop {
         let batch: Result<Vec<_>, _> = planner.by_ref().take(BATCH).collect();
-        let batch = batch.map_err(plan_failed)?;
+        let batch = batch?;
         if batch.is_empty() {
             break;
         }
         output.write(&batch)?;
     }
-    metadata.counts = planner.finish().map_err(plan_failed)?;
+    metadata.counts = planner.finish()?;
     let summary = output.finish(&metadata)?;
     Ok(Planned { metadata, summary, max_input_tokens })
 }
@@ -289,39 +286,36 @@ struct Output {
 
 impl Output {
     fn create(out: &Path, globals: &Globals) -> anyhow::Result<Self> {
-        let writer = ScheduleWriter::create(out, globals.force).map_err(table_failed)?;
+        let writer = ScheduleWriter::create(out, globals.force)?;
         Ok(Self { writer, checker: Checker::default(), summary: PlanSummary::default() })
     }
 
     fn write(&mut self, requests: &[ScheduledRequest]) -> anyhow::Result<()> {
-        self.checker.check(requests).map_err(plan_failed)?;
+        self.checker.check(requests)?;
         self.summary.add(requests);
-        self.writer.write(requests).map_err(table_failed)
+        Ok(self.writer.write(requests)?)
     }
 
     fn finish(self, metadata: &PlanMetadata) -> anyhow::Result<PlanSummary> {
-        self.writer.finish(metadata).map_err(table_failed)?;
+        self.writer.finish(metadata)?;
         Ok(self.summary)
     }
 }
 
 fn scan(trace: &Path, globals: &Globals) -> anyhow::Result<TraceScan> {
     let mut scan = TraceScan::new(globals.seed());
-    for batch in TraceReader::open(trace).map_err(table_failed)? {
-        batch.map_err(table_failed)?.iter().for_each(|record| scan.add(record));
+    for batch in TraceReader::open(trace)? {
+        batch?.iter().for_each(|record| scan.add(record));
     }
     Ok(scan)
 }
 
 fn read_pool(dir: &Path) -> anyhow::Result<PoolIndex> {
-    crate::table::pool::read_index(dir).map_err(table_failed)
+    Ok(crate::table::pool::read_index(dir)?)
 }
 
 fn digest(path: &Path) -> anyhow::Result<String> {
-    file_digest(path).map_err(|error| {
-        let hint = error.hint();
-        Failed::new(error, hint).into()
-    })
+    Ok(file_digest(path)?)
 }
 
 fn metadata_of(
@@ -345,16 +339,6 @@ fn metadata_of(
         long_context_tokens: common.long_context_tokens,
         counts: PlanCounts::default(),
     }
-}
-
-fn plan_failed(error: PlanError) -> anyhow::Error {
-    let hint = error.hint();
-    Failed::new(error, hint).into()
-}
-
-fn table_failed(error: TableError) -> anyhow::Error {
-    let hint = error.hint();
-    Failed::new(error, hint).into()
 }
 
 /// Returns the table of what was planned and what was left out.

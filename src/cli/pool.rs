@@ -11,7 +11,7 @@ use crate::pool::corpus::Corpus;
 use crate::pool::fake_text::Language;
 use crate::pool::proof::{Proof, prove_joints};
 use crate::pool::verify::{Verified, check_vocabulary, verify};
-use crate::pool::{PoolError, Texts, Tokenizer};
+use crate::pool::{Texts, Tokenizer};
 use crate::table;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -139,7 +139,7 @@ pub(crate) fn build_pool(
     globals: &Globals,
 ) -> anyhow::Result<Built> {
     let options = options(request)?;
-    let corpus = Corpus::read(&request.texts).map_err(failed)?;
+    let corpus = Corpus::read(&request.texts)?;
     if corpus.skipped_files + corpus.empty_texts > 0 {
         let line = format!(
             "note: {} files of other kinds skipped, {} texts empty",
@@ -152,14 +152,9 @@ pub(crate) fn build_pool(
     let mut built = build(&options, &corpus, globals.seed(), &mut |entries| {
         bar.set_length(total.max(entries));
         bar.set_position(entries);
-    })
-    .map_err(failed)?;
+    })?;
     bar.finish_and_clear();
-    built.manifest = table::pool::write(out, &built.manifest, &built.texts, globals.force)
-        .map_err(|error| {
-            let hint = error.hint();
-            Failed::new(error, hint)
-        })?;
+    built.manifest = table::pool::write(out, &built.manifest, &built.texts, globals.force)?;
     Ok(built)
 }
 
@@ -169,7 +164,7 @@ fn options(request: &PoolRequest) -> anyhow::Result<BuildOptions> {
         languages = vec![Language::English, Language::Chinese];
     }
     Ok(BuildOptions {
-        tokenizer: Tokenizer::named(&request.tokenizer).map_err(failed)?,
+        tokenizer: Tokenizer::named(&request.tokenizer)?,
         languages,
         entries: request.entries,
         joins: request.joins,
@@ -181,25 +176,15 @@ fn threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-fn failed(error: PoolError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
 fn run_verify(args: &VerifyArgs, globals: &Globals) -> anyhow::Result<ExitCode> {
-    let read = |error: table::TableError| {
-        let hint = error.hint();
-        Failed::new(error, hint)
-    };
-    let manifest = table::pool::read_manifest(&args.pool).map_err(read)?;
-    let texts = Texts::new(table::pool::read_texts(&args.pool).map_err(read)?).map_err(failed)?;
-    let tokenizer = Tokenizer::named(&manifest.tokenizer).map_err(failed)?;
-    check_vocabulary(&tokenizer, &manifest.tokenizer_digest).map_err(failed)?;
+    let manifest = table::pool::read_manifest(&args.pool)?;
+    let texts = Texts::new(table::pool::read_texts(&args.pool)?)?;
+    let tokenizer = Tokenizer::named(&manifest.tokenizer)?;
+    check_vocabulary(&tokenizer, &manifest.tokenizer_digest)?;
     let bar = print::progress(globals, manifest.entries, "pool: verified");
     let verified = verify(&tokenizer, texts.all(), threads(), &|| bar.inc(1));
     bar.finish_and_clear();
-    let proof = prove_joints(&tokenizer, texts.all(), Seed(manifest.seed), manifest.joins_checked)
-        .map_err(failed)?;
+    let proof = prove_joints(&tokenizer, texts.all(), Seed(manifest.seed), manifest.joins_checked)?;
     print::to_stdout(&verdict(&args.pool, tokenizer.name(), &verified, &proof));
     match complaint(&manifest, &verified, &proof) {
         None => Ok(ExitCode::SUCCESS),

@@ -21,9 +21,9 @@ use crate::pool::Texts;
 use crate::replay::{
     self, Load, Progress, ReplayConfig, ReplaySummary, ServerFacts, Stop, preflight,
 };
+use crate::run::digest::file_digest;
 use crate::run::dir::RunDir;
 use crate::run::manifest::{self, RunManifest, RunStatus};
-use crate::run::{RunError, digest::file_digest};
 use crate::table::TableError;
 use crate::table::outcome::OutcomeRecorder;
 use crate::table::{pool as pool_table, schedule::ScheduleReader};
@@ -138,18 +138,17 @@ fn replay_with(
     config: &ReplayConfig,
     globals: &Globals,
 ) -> anyhow::Result<(RunDir, ReplaySummary)> {
-    let plan = ScheduleReader::open(order.plan).map_err(table_failed)?;
+    let plan = ScheduleReader::open(order.plan)?;
     let texts = texts(order, &plan)?;
-    let facts = preflight(config).map_err(replay_failed)?;
+    let facts = preflight(config)?;
     note_server(&facts, config, globals);
     let dir = match order.place {
         Place::Below(root) => RunDir::create(root, order.name, manifest::now()),
         Place::Here(dir) => Ok(dir.clone()),
-    }
-    .map_err(run_failed)?;
+    }?;
     keep_plan(order.plan, &dir)?;
     let mut manifest = begin(order, &plan, config, &facts)?;
-    manifest.write(&dir).map_err(run_failed)?;
+    manifest.write(&dir)?;
 
     let prompt =
         |request: &ScheduledRequest| texts.compose(&request.prompt_parts).map_err(Into::into);
@@ -165,7 +164,7 @@ fn replay_with(
         manifest.started_at = *started_at;
         note_dispatcher(&mut manifest, summary);
     }
-    manifest.write(&dir).map_err(run_failed)?;
+    manifest.write(&dir)?;
     let (summary, _) = done?;
     note_summary(&summary, globals);
     Ok((dir, summary))
@@ -182,7 +181,7 @@ where
     R: Iterator<Item = Result<Vec<ScheduledRequest>, replay::BoxError>> + Send,
     P: Fn(&ScheduledRequest) -> Result<String, replay::BoxError> + Send,
 {
-    let recorder = OutcomeRecorder::create(dir.path()).map_err(table_failed)?;
+    let recorder = OutcomeRecorder::create(dir.path())?;
     let (stop, progress) = (Arc::<Stop>::default(), Arc::<Progress>::default());
     let (outcomes, to_write) = mpsc::channel(OUTCOMES);
     let (over, until) = oneshot::channel();
@@ -196,7 +195,7 @@ where
         let written = writer.join().expect("the writer does not panic");
         // When the writer failed, the replay's own error only says so.
         written?;
-        let sent = sent.map_err(replay_failed)?;
+        let sent = sent?;
         watcher.join().expect("the watcher does not panic")?;
         let micros = i64::try_from(sent.ended.0 / 1_000).unwrap_or(i64::MAX);
         Ok((sent, now.plus_micros(-micros)))
@@ -221,7 +220,7 @@ fn write(
             batch.clear();
         }
     });
-    Ok(taken_all.and_then(|()| recorder.finish()).map_err(table_failed)?)
+    Ok(taken_all.and_then(|()| recorder.finish())?)
 }
 
 /// Draws progress and passes Ctrl-C on, until the replay is over.
@@ -259,7 +258,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Reads the pool's texts, if it is the pool of the plan.
 fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Texts> {
-    let found = pool_table::read_manifest(order.pool).map_err(table_failed)?.pool_digest;
+    let found = pool_table::read_manifest(order.pool)?.pool_digest;
     let expected = &plan.metadata().pool_digest;
     if &found != expected {
         let (pool, plan) = (order.pool.display(), order.plan.display());
@@ -267,11 +266,8 @@ fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Texts> {
         let hint = "give the pool that the plan was made with, or plan again".to_owned();
         return Err(Failed::new(error, Some(hint)).into());
     }
-    let texts = pool_table::read_texts(order.pool).map_err(table_failed)?;
-    Ok(Texts::new(texts).map_err(|error| {
-        let hint = error.hint();
-        Failed::new(error, hint)
-    })?)
+    let texts = pool_table::read_texts(order.pool)?;
+    Ok(Texts::new(texts)?)
 }
 
 /// Keeps the plan in the run directory: a hard link where possible, else a copy.
@@ -302,7 +298,7 @@ fn begin(
     };
     let mut manifest = RunManifest::begin(order.name, manifest::now(), metadata.seed, target);
     manifest.digests = manifest::Digests {
-        plan: Some(file_digest(order.plan).map_err(run_failed)?),
+        plan: Some(file_digest(order.plan)?),
         trace: metadata.trace_digest,
         model: metadata.model_digest,
         pool: Some(metadata.pool_digest),
@@ -391,19 +387,4 @@ fn note_summary(summary: &ReplaySummary, globals: &Globals) {
         let again = summary.reconnected;
         print::note(globals, &format!("{again} sent again after their connection had died"));
     }
-}
-
-fn table_failed(error: TableError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn run_failed(error: RunError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn replay_failed(error: replay::ReplayError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
 }

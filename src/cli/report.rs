@@ -8,8 +8,7 @@ use super::globals::Globals;
 use super::print;
 use crate::domain::schedule::{CountKind, PlanMetadata};
 use crate::domain::time::{MICROS_PER_SECOND, WallTime};
-use crate::report::{self, Report, ReportError, RunFacts, RunStatus, Summarizer};
-use crate::run::RunError;
+use crate::report::{self, Report, RunFacts, RunStatus, Summarizer};
 use crate::run::dir::RunDir;
 use crate::run::manifest::{self, RunManifest};
 use crate::table::TableError;
@@ -68,17 +67,17 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
 
 /// Makes the report of the run in `dir` and writes its `report.json` and `report.md`.
 pub(crate) fn report_run(dir: &Path, globals: &Globals) -> anyhow::Result<Report> {
-    let dir = RunDir::open(dir).map_err(of_run)?;
-    let manifest = RunManifest::read(&dir).map_err(of_run)?;
+    let dir = RunDir::open(dir)?;
+    let manifest = RunManifest::read(&dir)?;
     recover_if_needed(&dir, globals)?;
-    let (plan, count_kind) = read_plan(&dir.plan()).map_err(of_table)?;
-    let outcomes = OutcomeReader::open(dir.path()).map_err(of_table)?;
+    let (plan, count_kind) = read_plan(&dir.plan())?;
+    let outcomes = OutcomeReader::open(dir.path())?;
     let recovered = outcomes.metadata().recovered;
     let mut summarizer = Summarizer::new(facts(&manifest, &plan, count_kind, recovered), plan);
     for batch in outcomes {
-        summarizer.add(&batch.map_err(of_table)?);
+        summarizer.add(&batch?);
     }
-    let report = summarizer.finish().map_err(of_report)?;
+    let report = summarizer.finish()?;
     write_file(&dir.report("json"), &render(&report, Format::Json)?, true)?;
     write_file(&dir.report("md"), &render(&report, Format::Markdown)?, true)?;
     let path = dir.path().display();
@@ -119,8 +118,8 @@ fn recover_if_needed(dir: &RunDir, globals: &Globals) -> anyhow::Result<()> {
     if let Some(failed) = still_written(dir).filter(|_| !globals.force) {
         return Err(failed.into());
     }
-    let plan = ScheduleReader::open(&dir.plan()).map_err(of_table)?;
-    let found = outcome::recover(dir.path(), plan).map_err(of_table)?;
+    let plan = ScheduleReader::open(&dir.plan())?;
+    let found = outcome::recover(dir.path(), plan)?;
     print::note(globals, &recovery_note(found.recorded, found.unknown_after_kill));
     Ok(())
 }
@@ -222,25 +221,10 @@ fn facts(
 
 /// Writes a text file in one step.
 fn write_file(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    let mut file = PartialFile::create(path, force).map_err(of_table)?;
+    let mut file = PartialFile::create(path, force)?;
     file.write_all(text.as_bytes())?;
-    file.commit().map_err(of_table)?;
+    file.commit()?;
     Ok(())
-}
-
-fn of_table(error: TableError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn of_run(error: RunError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn of_report(error: ReportError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
 }
 
 #[cfg(test)]

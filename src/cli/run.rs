@@ -4,7 +4,7 @@
 //! written into one run directory.
 
 use super::child::MockChild;
-use super::failure::{self, Failed};
+use super::failure::{self};
 use super::globals::Globals;
 use super::ingest::{self, Reading};
 use super::replay::target::TargetArgs;
@@ -19,10 +19,8 @@ use crate::plan::options::{CommonOptions, Edge, RecordedOptions};
 use crate::plan::pace::{self, Pace, PaceLimits};
 use crate::plan::speed::Speed;
 use crate::replay::ReplaySummary;
-use crate::run::RunError;
 use crate::run::dir::RunDir;
 use crate::run::manifest;
-use crate::table::TableError;
 use crate::table::query::hourly_counts;
 use crate::table::schedule::ScheduleReader;
 use std::path::{Path, PathBuf};
@@ -103,7 +101,7 @@ struct Window {
 /// Runs the chain.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     let name = name_of(args);
-    let dir = RunDir::create(&args.output, &name, manifest::now()).map_err(run_failed)?;
+    let dir = RunDir::create(&args.output, &name, manifest::now())?;
     let (trace, model) = (dir.path().join("trace.parquet"), dir.path().join("model.json"));
 
     heading("ingest");
@@ -115,7 +113,7 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
 
     heading("fit");
     let fitted = fit::fit_trace(&trace, FitOptions::default(), globals)?;
-    crate::table::model::write(&model, &fitted, false).map_err(table_failed)?;
+    crate::table::model::write(&model, &fitted, false)?;
     print::to_stdout(&crate::fit::describe(&fitted));
 
     heading("plan");
@@ -220,7 +218,7 @@ impl Window {
 ///
 /// A trace without times has no hours; the planner then refuses it by name.
 fn choose_hour(trace: &Path, options: &mut RecordedOptions) -> anyhow::Result<()> {
-    let hours = hourly_counts(trace).map_err(table_failed)?;
+    let hours = hourly_counts(trace)?;
     let counts: Vec<(i64, u64)> = hours.iter().map(|h| (h.start_us, h.requests)).collect();
     let Some((start_us, requests)) = pace::typical_hour(&counts) else { return Ok(()) };
     let start = WallTime(start_us);
@@ -256,8 +254,8 @@ fn print_pace(options: &RecordedOptions, requests: &[ScheduledRequest]) {
 
 fn read_plan(path: &Path) -> anyhow::Result<Vec<ScheduledRequest>> {
     let mut requests = Vec::new();
-    for batch in ScheduleReader::open(path).map_err(table_failed)? {
-        requests.extend(batch.map_err(table_failed)?);
+    for batch in ScheduleReader::open(path)? {
+        requests.extend(batch?);
     }
     Ok(requests)
 }
@@ -287,14 +285,4 @@ fn replay_demonstration(
     let (_, summary) = replay::replay_plan(&order, globals)?;
     drop(mock);
     Ok(summary)
-}
-
-fn table_failed(error: TableError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
-}
-
-fn run_failed(error: RunError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
 }

@@ -3,7 +3,7 @@
 //! Failed rows and rows without counts keep their arrival in a plan, so they need lengths. These
 //! are drawn from rows of the same kind that logged both, near the length that is known, so that
 //! inputs and outputs stay as dependent as they were logged. The sample is a reservoir (Vitter's
-//! algorithm R) of at most [`RESERVOIR`] rows a kind over the whole trace, so memory is bounded.
+//! algorithm R) of at most `RESERVOIR` rows a kind over the whole trace, so memory is bounded.
 //! `single` and `long_output` are one kind here: what tells them apart is the unknown length.
 
 use crate::domain::convert;

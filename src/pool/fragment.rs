@@ -69,7 +69,7 @@ impl Fragment {
 /// where one is in reach. Returns it with the bytes of `source` it took.
 ///
 /// `None` when `source` is too short for `low` tokens, or has no word boundary that ends a start
-/// of [`MIN_HEAD_TOKENS`] to [`HEAD_TOKENS`] tokens.
+/// of `MIN_HEAD_TOKENS` to `HEAD_TOKENS` tokens.
 pub fn cut_fragment(
     tokenizer: &Tokenizer,
     source: &str,

@@ -29,8 +29,8 @@ fn the_command_line_reference_is_what_help_prints() {
         args.push("--help");
         let help = desk.ok(&args).stdout;
         let name = ["tracewright"].iter().chain(*verb).copied().collect::<Vec<_>>().join(" ");
-        let help: String = help.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-        write!(text, "\n## {name}\n\n```text\n{help}```\n").unwrap();
+        let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        write!(text, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
     }
     let path = in_repository("docs/cli.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {

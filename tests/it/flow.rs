@@ -2,6 +2,7 @@
 
 use crate::tool::{Desk, in_repository, text};
 use serde_json::Value;
+use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -160,12 +161,8 @@ fn small_plan(desk: &Desk, rows: u32) -> PathBuf {
     let mut log = "TIMESTAMP,ContextTokens,GeneratedTokens\n".to_owned();
     for row in 0..rows {
         let millis = row * 20;
-        log += &format!(
-            "2023-11-16 18:17:{:02}.{:03}0000,{},8\n",
-            millis / 1000,
-            millis % 1000,
-            50 + row
-        );
+        let (second, milli, input) = (millis / 1000, millis % 1000, 50 + row);
+        writeln!(log, "2023-11-16 18:17:{second:02}.{milli:03}0000,{input},8").unwrap();
     }
     desk.write("log.csv", log);
     desk.ok(&["ingest", "log.csv", "-o", "trace.parquet"]);

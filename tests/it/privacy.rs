@@ -46,7 +46,8 @@ fn nothing_of_a_log_but_shapes_and_hashes_leaves_ingest() {
     let mut log: String = (0..20).map(|second| row(second) + "\n").collect();
     log += &row(30).replace("\"prompt_tokens\":20", &format!("\"prompt_tokens\":\"{CANARY}\""));
     log += "\n";
-    log += &format!("{{\"broken\": \"{CANARY}\n");
+    log += "{\"broken\": \"";
+    log += CANARY;
     desk.write("log.jsonl", log);
     let args = ["ingest", "log.jsonl", "--max-reject-share", "1", "-o", "trace.parquet"];
     assert_silent(&desk.ok(&args), CANARY);

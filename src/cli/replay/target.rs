@@ -1,6 +1,5 @@
 //! The target of a replay as typed: options and environment → [`ReplayConfig`].
 
-use super::replay_failed;
 use crate::cli::environment;
 use crate::cli::failure::Failed;
 use crate::cli::globals::Globals;
@@ -94,8 +93,7 @@ pub(crate) fn config(args: &TargetArgs, globals: &Globals) -> anyhow::Result<Rep
         })?),
         None => from_environment(KEY_VARIABLE, "key", globals),
     };
-    let target =
-        Target::new(&url, args.api, key.as_deref(), &args.headers).map_err(replay_failed)?;
+    let target = Target::new(&url, args.api, key.as_deref(), &args.headers)?;
     let model = args.model.as_deref().ok_or_else(|| {
         let hint = "give `--model NAME`, the name that the server expects in requests".to_owned();
         Failed::usage("no `--model` is given", Some(hint))
@@ -104,7 +102,7 @@ pub(crate) fn config(args: &TargetArgs, globals: &Globals) -> anyhow::Result<Rep
         .with_ignore_eos(args.ignore_eos)
         .with_max_tokens_field(args.max_tokens_field);
     if let Some(extra) = &args.extra_body {
-        body = body.with_extra(extra).map_err(replay_failed)?;
+        body = body.with_extra(extra)?;
     }
     let mut config = ReplayConfig::new(target, args.api, body);
     config.limits = Limits {

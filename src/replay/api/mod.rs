@@ -1,4 +1,4 @@
-//! The wire forms of the APIs: a planned request → a body, an event's data → [`Chunk`].
+//! The wire forms of the APIs: a planned request → a body, an event's data → a `Chunk`.
 //!
 //! Pure: no I/O and no clock. Every chunk is parsed; a chunk is not taken for a token. What counts
 //! as generated text: non-empty `content` or `text`, `refusal`, `reasoning_content` or `reasoning`,
