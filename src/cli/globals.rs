@@ -28,6 +28,11 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
+    /// Returns the options of a step that is not shown: the same seed, nothing printed.
+    pub(crate) const fn silent(&self) -> Self {
+        Self { seed: self.seed, quiet: true, no_progress: true, force: false }
+    }
+
     /// Returns the seed.
     pub(crate) const fn seed(&self) -> Seed {
         Seed(self.seed)

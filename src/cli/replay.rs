@@ -88,8 +88,6 @@ pub(crate) struct Order<'a> {
     pub(crate) name: &'a str,
     /// Where the run directory is.
     pub(crate) place: Place<'a>,
-    /// Whether the target is the built-in mock; its figures say nothing about a model.
-    pub(crate) is_mock: bool,
 }
 
 /// Where a run directory is.
@@ -105,7 +103,7 @@ pub(crate) enum Place<'a> {
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     let Args { plan, pool, target, output, name } = args;
     let place = Place::Below(output);
-    let order = Order { plan, pool, target, name, place, is_mock: false };
+    let order = Order { plan, pool, target, name, place };
     let (dir, summary) = replay_plan(&order, globals)?;
     print::to_stdout(&format!("{}\n", dir.path().display()));
     Ok(exit_code(&summary))
@@ -315,9 +313,6 @@ fn begin(
     manifest.max_concurrency = config.max_concurrency.map(|cap| cap.get().into());
     manifest.planned = plan.rows();
     manifest.settings = settings(order.target);
-    if order.is_mock {
-        manifest.settings.insert(super::report::MOCK_SETTING.to_owned(), "true".to_owned());
-    }
     manifest.server_facts = server_facts(facts);
     Ok(manifest)
 }

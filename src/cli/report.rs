@@ -73,7 +73,8 @@ pub(crate) fn report_run(dir: &Path, globals: &Globals) -> anyhow::Result<Report
     let (plan, count_kind) = read_plan(&dir.plan())?;
     let outcomes = OutcomeReader::open(dir.path())?;
     let recovered = outcomes.metadata().recovered;
-    let mut summarizer = Summarizer::new(facts(&manifest, &plan, count_kind, recovered), plan);
+    let mut summarizer =
+        Summarizer::new(facts(&dir, &manifest, &plan, count_kind, recovered), plan);
     for batch in outcomes {
         summarizer.add(&batch?);
     }
@@ -181,25 +182,22 @@ const fn exactness(kind: CountKind) -> u8 {
     }
 }
 
-/// The manifest's setting that says that the target is the built-in mock.
-pub(crate) const MOCK_SETTING: &str = "target_is_mock";
-/// The manifest's setting that says whether the instants of chunks were recorded.
-pub(crate) const CHUNKS_SETTING: &str = "record_chunks";
+/// What the built-in mock calls itself in its `server` header.
+const MOCK_SERVER: &str = "tracewright-mock";
 
 /// Returns what a report needs to know of the run.
 fn facts(
+    dir: &RunDir,
     manifest: &RunManifest,
     plan: &PlanMetadata,
     count_kind: Option<CountKind>,
     recovered: bool,
 ) -> RunFacts {
-    let setting = |name| manifest.settings.get(name).map(String::as_str);
     RunFacts {
-        name: manifest.name.clone(),
+        name: dir.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
         target: manifest.target.url.clone(),
-        // The mock also says so itself, in the list of its models.
-        target_is_mock: setting(MOCK_SETTING) == Some("true")
-            || manifest.server_facts.get("owned_by").is_some_and(|owner| owner == "tracewright"),
+        // The mock says so itself.
+        target_is_mock: manifest.server_facts.get("server").is_some_and(|name| name == MOCK_SERVER),
         api: manifest.target.api.clone(),
         model: manifest.target.model.clone(),
         // A run that still says `running` was killed.
@@ -211,7 +209,6 @@ fn facts(
         },
         recovered,
         scheduling_class: Some(manifest.scheduling_class.clone()),
-        chunks_recorded: setting(CHUNKS_SETTING) != Some("false"),
         server: manifest.server_facts.clone(),
         long_context_tokens: plan.long_context_tokens,
         tokenizer: plan.tokenizer.clone(),

@@ -49,9 +49,10 @@ const HOUR_US: i64 = 3_600_000_000;
 ///
 /// Ingests the log, fits it, takes prompts from a pool, plans the hour in which the median request
 /// falls, replays it and reports. Without `--url` it starts the built-in mock, so that nothing else
-/// has to be set up; the figures are then those of the mock, not of a model. The hour, the speed and
-/// the number of requests are chosen so that the replay takes about a minute, and are printed;
-/// `--from`, `--to`, `--speed` and `--num-requests` override them.
+/// has to be set up (variables of the environment name no target here); the figures are then those
+/// of the mock, not of a model. The hour, the speed and the number of requests are chosen so that
+/// the replay takes about a minute, and are printed; `--from`, `--to`, `--speed` and
+/// `--num-requests` override them. With `--url` the speed is 1 unless `--speed` says otherwise.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   tracewright run sample-traces/litellm-week.jsonl.gz
@@ -100,6 +101,10 @@ struct Window {
 
 /// Runs the chain.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
+    if args.target.url.is_some() {
+        // A target that makes no sense is better known before a long log is read.
+        replay::target::config(&args.target, globals)?;
+    }
     let name = name_of(args);
     let dir = RunDir::create(&args.output, &name, manifest::now())?;
     let (trace, model) = (dir.path().join("trace.parquet"), dir.path().join("model.json"));
@@ -118,11 +123,11 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
 
     heading("plan");
     let pool = find_pool(args, &dir, globals)?;
-    let planned = plan_demonstration(args, &trace, &pool, &dir, globals)?;
+    let planned = plan_window(args, &trace, &pool, &dir, globals)?;
     print::to_stdout(&plan::table(&planned));
 
     heading("replay");
-    let summary = replay_demonstration(args, &pool, &dir, globals)?;
+    let summary = replay_window(args, &pool, &dir, globals)?;
 
     heading("report");
     let report = report::report_run(dir.path(), globals)?;
@@ -159,41 +164,61 @@ fn find_pool(args: &Args, dir: &RunDir, globals: &Globals) -> anyhow::Result<Pat
     Ok(built)
 }
 
-/// Plans the window that was asked for, or a typical hour, at a pace that one machine can carry.
-fn plan_demonstration(
+/// Plans the window that was asked for, or a typical hour.
+///
+/// Against a server of the user's it plays at the trace's own speed; against the mock, at a pace
+/// that one machine can carry. Whatever was typed is kept.
+fn plan_window(
     args: &Args,
     trace: &Path,
     pool: &Path,
     dir: &RunDir,
     globals: &Globals,
 ) -> anyhow::Result<plan::Planned> {
-    let mut options = args.window.options(args.target.url.is_none());
+    let with_mock = args.target.url.is_none();
+    let mut options = args.window.options(with_mock);
     if options.from.is_none() && options.to.is_none() {
         choose_hour(trace, &mut options)?;
     }
-    // A draft at the trace's own speed shows how much can be carried how fast.
-    let draft = dir.path().join("draft.parquet");
-    let wanted = args.window.num_requests.unwrap_or(DEMO.num_requests);
-    let mut at_own_speed = options.clone();
-    at_own_speed.speed = Speed::ONE;
-    at_own_speed.common.num_requests = Some(wanted);
-    plan::plan_recorded(trace, pool, &at_own_speed, &draft, globals)?;
-    let requests = read_plan(&draft)?;
-    std::fs::remove_file(&draft)?;
+    let peak = if with_mock {
+        choose_pace(&args.window, (trace, pool), dir, &mut options, globals)?
+    } else {
+        None
+    };
+    print_pace(&options, peak);
+    plan::plan_recorded(trace, pool, &options, &dir.plan(), globals)
+}
 
-    let limits = PaceLimits { num_requests: wanted, ..DEMO };
-    let mut pace = pace::choose(&requests, limits);
-    match (args.window.speed, args.window.num_requests) {
-        (None, None) => options.speed = speed_of(pace)?,
-        (None, Some(_)) => {
-            pace.num_requests = wanted;
-            options.speed = speed_of(pace)?;
-        }
-        (Some(_), _) => pace.num_requests = wanted,
+/// Chooses a speed and a number of requests by a draft of the plan at the trace's own speed, and
+/// returns the chunks per second that the mock then sends at most.
+fn choose_pace(
+    window: &Window,
+    (trace, pool): (&Path, &Path),
+    dir: &RunDir,
+    options: &mut RecordedOptions,
+    globals: &Globals,
+) -> anyhow::Result<Option<u64>> {
+    let wanted = window.num_requests.unwrap_or(DEMO.num_requests);
+    let mut draft_options = options.clone();
+    draft_options.speed = Speed::ONE;
+    draft_options.common.num_requests = Some(wanted);
+    let folder = tempfile::tempdir_in(dir.path())?;
+    let draft = folder.path().join("draft.parquet");
+    plan::plan_recorded(trace, pool, &draft_options, &draft, &globals.silent())?;
+    let requests = read_plan(&draft)?;
+
+    let mut pace = pace::choose(&requests, PaceLimits { num_requests: wanted, ..DEMO });
+    if window.num_requests.is_some() {
+        pace.num_requests = wanted;
+    }
+    if window.speed.is_none() {
+        options.speed = speed_of(pace)?;
     }
     options.common.num_requests = Some(pace.num_requests);
-    print_pace(&options, &requests);
-    plan::plan_recorded(trace, pool, &options, &dir.plan(), globals)
+    let count = convert::index(pace.num_requests).unwrap_or(usize::MAX).min(requests.len());
+    let selected = requests.get(..count).unwrap_or_default();
+    let speed = options.speed.as_f64();
+    Ok(Some(pace::peak_chunks_per_s(selected, speed, MOCK_TTFT, MOCK_TPOT)))
 }
 
 impl Window {
@@ -207,6 +232,7 @@ impl Window {
             common: CommonOptions {
                 max_input_tokens: self.max_input_tokens,
                 max_output_tokens: self.max_output_tokens.or(cut),
+                num_requests: self.num_requests,
                 ..CommonOptions::default()
             },
             ..RecordedOptions::default()
@@ -235,21 +261,23 @@ fn speed_of(pace: Pace) -> anyhow::Result<Speed> {
     pace.speed.to_string().parse().map_err(|error: String| anyhow::anyhow!(error))
 }
 
-/// Prints the speed, the number of requests and the chunk rate that follows from them.
-fn print_pace(options: &RecordedOptions, requests: &[ScheduledRequest]) {
-    let cap = options.common.num_requests.unwrap_or(u64::MAX);
-    let selected = requests.iter().take(convert::index(cap).unwrap_or(usize::MAX));
-    let selected: Vec<ScheduledRequest> = selected.cloned().collect();
+/// Prints the speed, the number of requests and, for the mock, the chunk rate that follows.
+fn print_pace(options: &RecordedOptions, peak_chunks_per_s: Option<u64>) {
     let speed = options.speed.as_f64();
-    let peak = pace::peak_chunks_per_s(&selected, speed, MOCK_TTFT, MOCK_TPOT);
-    print::to_stdout(&format!(
+    let cap = options
+        .common
+        .num_requests
+        .map_or("all".to_owned(), |cap| format!("the first {} at most", grouped(cap)));
+    let mut text = format!(
         "speed:     {speed} times the trace's own (--speed)\n\
-         requests:  the first {} of the window at most (--num-requests)\n\
-         chunks:    at most {}/s at {} ms a token\n",
-        grouped(cap),
-        grouped(peak),
-        MOCK_TPOT.as_millis_f64(),
-    ));
+         requests:  {cap} of the window (--num-requests)\n"
+    );
+    if let Some(peak) = peak_chunks_per_s {
+        let tpot_ms = MOCK_TPOT.as_millis_f64().to_string();
+        let peak = grouped(peak);
+        text += &["chunks:    at most ", &peak, "/s at ", &tpot_ms, " ms a token\n"].concat();
+    }
+    print::to_stdout(&text);
 }
 
 fn read_plan(path: &Path) -> anyhow::Result<Vec<ScheduledRequest>> {
@@ -261,7 +289,7 @@ fn read_plan(path: &Path) -> anyhow::Result<Vec<ScheduledRequest>> {
 }
 
 /// Replays the plan against the endpoint that was named, or against a mock that ends with it.
-fn replay_demonstration(
+fn replay_window(
     args: &Args,
     pool: &Path,
     dir: &RunDir,
@@ -280,8 +308,7 @@ fn replay_demonstration(
     let plan = dir.plan();
     let name = name_of(args);
     let place = Place::Here(dir);
-    let is_mock = mock.is_some();
-    let order = Order { plan: &plan, pool, target: &target, name: &name, place, is_mock };
+    let order = Order { plan: &plan, pool, target: &target, name: &name, place };
     let (_, summary) = replay::replay_plan(&order, globals)?;
     drop(mock);
     Ok(summary)

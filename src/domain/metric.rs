@@ -65,6 +65,13 @@ pub fn dispatch_delay(at: &Instants) -> Option<Nanos> {
     at.dispatched?.since(at.scheduled?)
 }
 
+/// Returns the client's own delay: the schedule delay less the set-up of a new connection, which
+/// takes as long as the network and the server make it.
+pub fn own_delay(at: &Instants) -> Option<Nanos> {
+    let delay = schedule_delay(at)?;
+    Some(Nanos(delay.0.saturating_sub(connect_time(at).map_or(0, |set_up| set_up.0))))
+}
+
 /// Returns the schedule delay: actual minus intended send.
 pub fn schedule_delay(at: &Instants) -> Option<Nanos> {
     at.sent?.since(at.scheduled?)
@@ -205,6 +212,17 @@ mod tests {
         assert_eq!(gaps, [Nanos(0), Nanos(4)]);
         assert_eq!(chunk_gaps(&[Nanos(5)]).count(), 0);
         assert_eq!(chunk_gaps(&[]).count(), 0);
+    }
+
+    #[test]
+    fn the_set_up_of_a_connection_is_not_the_clients_own_delay() {
+        let reused =
+            Instants { scheduled: Some(Nanos(100)), sent: Some(Nanos(160)), ..Instants::default() };
+        assert_eq!(own_delay(&reused), Some(Nanos(60)));
+        let fresh =
+            Instants { connect_start: Some(Nanos(110)), connected: Some(Nanos(150)), ..reused };
+        assert_eq!((schedule_delay(&fresh), own_delay(&fresh)), (Some(Nanos(60)), Some(Nanos(20))));
+        assert_eq!(own_delay(&Instants::default()), None);
     }
 
     #[test]

@@ -22,6 +22,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// By this header a report knows that its numbers are those of a mock.
+const SERVER: HeaderValue = HeaderValue::from_static("tracewright-mock");
 const REQUEST_ID: &str = "x-request-id";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -161,6 +163,10 @@ pub(super) fn routes(mock: Arc<Mock>) -> Router {
         .method_not_allowed_fallback(|request: Request| {
             unknown(StatusCode::METHOD_NOT_ALLOWED, request)
         })
+        .layer(axum::middleware::map_response(async |mut response: Response| {
+            response.headers_mut().insert(header::SERVER, SERVER);
+            response
+        }))
         .with_state(mock)
 }
 

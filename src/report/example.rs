@@ -123,7 +123,6 @@ pub(super) fn facts() -> RunFacts {
         status: RunStatus::Complete,
         recovered: false,
         scheduling_class: Some("SCHED_OTHER".to_owned()),
-        chunks_recorded: true,
         server: BTreeMap::new(),
         long_context_tokens: 4_000,
         tokenizer: "o200k_base".to_owned(),

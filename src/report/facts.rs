@@ -37,8 +37,6 @@ pub struct RunFacts {
     pub recovered: bool,
     /// The scheduling class that the dispatcher had, when known.
     pub scheduling_class: Option<String>,
-    /// Whether the instants of chunks were recorded; without them there are no chunk gaps.
-    pub chunks_recorded: bool,
     /// What the server says of itself, by name.
     pub server: BTreeMap<String, String>,
     /// Prompts above this many planned input tokens form the group `long_context`.

@@ -163,7 +163,6 @@ mod tests {
         plan.trace_digest
         plan.trace_origin_us
         run.api
-        run.chunks_recorded
         run.count_kind
         run.long_context_tokens
         run.model
@@ -183,6 +182,7 @@ mod tests {
         schedule.delay.p95_ms
         schedule.delay.p99_9_ms
         schedule.delay.p99_ms
+        schedule.delay_limit_ms
         schedule.dispatch_delay.max_ms
         schedule.dispatch_delay.mean_ms
         schedule.dispatch_delay.min_ms
@@ -197,6 +197,15 @@ mod tests {
         schedule.largest_backlog
         schedule.late
         schedule.late_share
+        schedule.own_delay.max_ms
+        schedule.own_delay.mean_ms
+        schedule.own_delay.min_ms
+        schedule.own_delay.n
+        schedule.own_delay.p50_ms
+        schedule.own_delay.p90_ms
+        schedule.own_delay.p95_ms
+        schedule.own_delay.p99_9_ms
+        schedule.own_delay.p99_ms
         schedule.trend_z
         schedule.verdict
         schedule.worst_window.achieved

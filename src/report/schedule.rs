@@ -1,9 +1,10 @@
 //! Was the load that left the load that was planned? The client-bound verdict.
 //!
 //! Scheduled and actual instants in, delays and a verdict out, by the rules and limits of
-//! `domain::limits` (restated in `docs/metrics.md`). The *schedule delay* is sent − scheduled; the
-//! set-up of a new connection is inside it, and the *dispatch delay* beside it is the dispatcher's
-//! own part. Rows of an interrupted run that were not yet due are not held against it.
+//! `domain::limits` (restated in `docs/metrics.md`). The *schedule delay* is sent − scheduled. The
+//! set-up of a new connection is inside it and is the network's and the server's; what is judged is
+//! the rest, the client's *own delay*. The *dispatch delay* is the dispatcher's part of that. Rows
+//! of an interrupted run that were not yet due are not held against it.
 
 use super::latency::Distribution;
 use super::windows;
@@ -54,11 +55,15 @@ pub struct Punctuality {
     pub reasons: Vec<String>,
     /// Sent − scheduled.
     pub delay: Distribution,
+    /// The same less the set-up of a new connection: what the rules judge.
+    pub own_delay: Distribution,
+    /// The largest p99 of the own delay in a valid run, in milliseconds.
+    pub delay_limit_ms: f64,
     /// Let go − scheduled: the dispatcher's own part of the delay.
     pub dispatch_delay: Distribution,
     /// Requests sent before they were due; a fault of the client, 0 in a sound run.
     pub early: u64,
-    /// Requests sent more than [`limits::LATE_REQUEST`] after they were due.
+    /// Requests whose own delay is above [`limits::LATE_REQUEST`].
     pub late: u64,
     /// `late` as a share of the requests with a delay.
     pub late_share: Option<f64>,
@@ -66,21 +71,23 @@ pub struct Punctuality {
     pub worst_window: Option<WorstWindow>,
     /// The most requests overdue by more than [`limits::LATE_REQUEST`] at one time.
     pub largest_backlog: Option<u64>,
-    /// Median delay of the last tenth of the requests minus that of the first tenth, in order of
+    /// Median own delay of the last tenth of the requests minus that of the first tenth, in order of
     /// schedule; `None` below 20 requests.
     pub drift_ms: Option<f64>,
-    /// Mann-Kendall score of the delay's medians by second; above 3.29 the delay grows.
+    /// Mann-Kendall score of the own delay's medians by second; above 3.29 the delay grows.
     pub trend_z: Option<f64>,
 }
 
 /// Folds instants.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timetable {
-    /// (scheduled, left) of tried requests; left is the send, or the dispatch when none happened.
+    /// (scheduled, left) of tried requests; left is scheduled plus the own delay, or the dispatch
+    /// when nothing was sent.
     departures: Vec<(u64, u64)>,
     /// Scheduled instants of requests that were not tried.
     not_tried: Vec<u64>,
     delays: Vec<u64>,
+    own_delays: Vec<u64>,
     dispatch_delays: Vec<u64>,
     early: u64,
     client_dropped: u64,
@@ -106,8 +113,11 @@ impl Timetable {
             self.early += 1;
         }
         self.dispatch_delays.extend(metric::dispatch_delay(at).map(|delay| delay.0));
-        if let (Some(scheduled), Some(left)) = (at.scheduled, at.sent.or(at.dispatched)) {
-            self.departures.push((scheduled.0, left.0));
+        let own_delay = metric::own_delay(at);
+        self.own_delays.extend(own_delay.map(|delay| delay.0));
+        if let Some(scheduled) = at.scheduled {
+            let left = own_delay.map(|delay| scheduled.plus(delay)).or(at.sent).or(at.dispatched);
+            self.departures.extend(left.map(|left| (scheduled.0, left.0)));
         }
     }
 
@@ -132,16 +142,19 @@ impl Timetable {
         let mut due = self.due(context.interrupted);
         // Due, but never let go: overdue until the end of time.
         intervals.extend(due.drain(tried..).map(|scheduled| (scheduled, u64::MAX)));
-        let late = self.delays.iter().filter(|delay| **delay > limits::LATE_REQUEST.0).count();
+        let late = self.own_delays.iter().filter(|delay| **delay > limits::LATE_REQUEST.0).count();
         let late = convert::count(late);
         let drift_ms = drift_ms(&mut self.departures);
         let trend_z = trend_z(&self.departures);
         let delay = Distribution::of_nanos(&mut self.delays);
+        let own_delay = Distribution::of_nanos(&mut self.own_delays);
         let mut result = Punctuality {
             verdict: ScheduleVerdict::NotJudged,
             reasons: Vec::new(),
             late_share: (delay.n > 0).then(|| convert::float(late) / convert::float(delay.n)),
             delay,
+            own_delay,
+            delay_limit_ms: delay_limit_ms(context.median_ttft_ms),
             dispatch_delay: Distribution::of_nanos(&mut self.dispatch_delays),
             early: self.early,
             late,
@@ -153,7 +166,6 @@ impl Timetable {
         if !intervals.is_empty() {
             let facts = Judged {
                 numbers: &result,
-                context,
                 due: convert::count(intervals.len()),
                 client_dropped: self.client_dropped,
             };
@@ -233,11 +245,16 @@ fn trend_z(departures: &[(u64, u64)]) -> Option<f64> {
     trend::mann_kendall(&medians)
 }
 
+/// Returns the largest p99 of a delay that a valid run may have, in milliseconds.
+fn delay_limit_ms(median_ttft_ms: Option<f64>) -> f64 {
+    let of_ttft = median_ttft_ms.unwrap_or(0.0) * limits::MAX_DELAY_TTFT_SHARE;
+    limits::MAX_DELAY_P99.as_millis_f64().max(of_ttft)
+}
+
 /// The numbers under judgement.
 #[derive(Debug)]
 struct Judged<'a> {
     numbers: &'a Punctuality,
-    context: Context,
     due: u64,
     client_dropped: u64,
 }
@@ -288,13 +305,12 @@ impl Judged<'_> {
     }
 
     fn delay(&self) -> Finding {
-        let p99 = self.numbers.delay.p99_ms?;
-        let of_ttft = self.context.median_ttft_ms.unwrap_or(0.0) * limits::MAX_DELAY_TTFT_SHARE;
-        let limit = limits::MAX_DELAY_P99.as_millis_f64().max(of_ttft);
+        let p99 = self.numbers.own_delay.p99_ms?;
+        let limit = self.numbers.delay_limit_ms;
         above(p99, limit, || {
             format!(
-                "the schedule delay's p99 is {p99:.1} ms over {} requests (limit {limit:.1} ms)",
-                self.numbers.delay.n
+                "the client's own delay has a p99 of {p99:.1} ms over {} requests (limit {limit:.1} ms)",
+                self.numbers.own_delay.n
             )
         })
     }
@@ -401,7 +417,7 @@ mod tests {
         assert_eq!(result.verdict, ScheduleVerdict::Warn);
         insta::assert_snapshot!(
             result.reasons.join("\n"),
-            @"the schedule delay's p99 is 7.0 ms over 2000 requests (limit 10.0 ms)"
+            @"the client's own delay has a p99 of 7.0 ms over 2000 requests (limit 10.0 ms)"
         );
         let slow = Context { median_ttft_ms: Some(1_000.0), ..CONTEXT };
         assert_eq!(run(2_000, |_| 7).finish(slow).verdict, ScheduleVerdict::Valid, "5 % of 1 s");
@@ -413,7 +429,7 @@ mod tests {
         let result = run(2_000, |i| i).finish(CONTEXT);
         assert_eq!(result.verdict, ScheduleVerdict::Invalid);
         insta::assert_snapshot!(result.reasons.join("\n"), @"
-        the schedule delay's p99 is 1979.0 ms over 2000 requests (limit 10.0 ms)
+        the client's own delay has a p99 of 1979.0 ms over 2000 requests (limit 10.0 ms)
         97.5 % of the requests left more than 50 ms late (limit 1.0 %)
         of 1000 requests due in the 10 s from 10 s on, 823 had left in time (82.3 %, limit 99 %)
         up to 178 of 2000 requests were overdue at one time (8.90 %, limit 0.5 %)
@@ -426,6 +442,24 @@ mod tests {
         let result = run(2_000, |i| if i == 999 { 400 } else { 1 }).finish(CONTEXT);
         assert_eq!(result.verdict, ScheduleVerdict::Valid, "{:?}", result.reasons);
         assert_eq!((result.late, result.largest_backlog), (1, Some(1)));
+    }
+
+    #[test]
+    fn slow_connections_are_not_the_clients_delay() {
+        let mut table = Timetable::default();
+        for i in 0..400 {
+            let mut outcome = ok(i);
+            let due = i * 10 * MS;
+            outcome.at.scheduled = Some(Nanos(due));
+            outcome.at.dispatched = outcome.at.scheduled;
+            outcome.at.connect_start = outcome.at.scheduled;
+            outcome.at.connected = Some(Nanos(due + 80 * MS));
+            outcome.at.sent = Some(Nanos(due + 81 * MS));
+            table.add_tried(&outcome, false);
+        }
+        let result = table.finish(CONTEXT);
+        assert_eq!((result.delay.max_ms, result.own_delay.max_ms), (Some(81.0), Some(1.0)));
+        assert_eq!((result.verdict, result.late), (ScheduleVerdict::Valid, 0));
     }
 
     #[test]

@@ -251,7 +251,11 @@ fn by_group(report: &Report) -> Vec<Block> {
 fn punctuality(report: &Report) -> Vec<Block> {
     let schedule = &report.schedule;
     let mut table = distributions(&["ms"]);
-    let rows = [("schedule delay", &schedule.delay), ("dispatch delay", &schedule.dispatch_delay)];
+    let rows = [
+        ("schedule delay", &schedule.delay),
+        ("client's own delay", &schedule.own_delay),
+        ("dispatch delay", &schedule.dispatch_delay),
+    ];
     for (what, d) in rows {
         let mut cells = vec![what.to_owned()];
         cells.extend(distribution(d));

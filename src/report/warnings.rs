@@ -65,7 +65,7 @@ pub(super) fn of(report: &Report) -> Vec<Warning> {
         one_burst(report),
         below_template(report),
         unexplained(report),
-        no_chunks(report),
+        slow_connections(report),
         not_selected(report),
         speed(report),
         clipped(report),
@@ -137,6 +137,21 @@ fn late_sends(report: &Report) -> Vec<Warning> {
                   cores of its own, or spread the load over machines";
     let reasons = report.schedule.reasons.iter();
     reasons.map(|reason| found(level, "late_sends", reason.clone(), advice)).collect()
+}
+
+/// Late departures that are not the client's: the set-up of new connections took the time.
+fn slow_connections(report: &Report) -> Found {
+    let schedule = &report.schedule;
+    let limit = schedule.delay_limit_ms;
+    let (all, own) = (schedule.delay.p99_ms?, schedule.own_delay.p99_ms?);
+    (all > limit && own <= limit).then(|| {
+        found(
+            Level::Warning,
+            "slow_connections",
+            format!("the schedule delay's p99 is {all:.1} ms, {own:.1} ms without the set-up of new connections"),
+            "requests left late while their connection was made; latencies from the intended send hold that wait",
+        )
+    })
 }
 
 fn interrupted(report: &Report) -> Found {
@@ -330,17 +345,6 @@ fn unexplained(report: &Report) -> Found {
     ))
 }
 
-fn no_chunks(report: &Report) -> Found {
-    (!report.run.chunks_recorded).then(|| {
-        found(
-            Level::Notice,
-            "no_chunks",
-            "the instants of chunks were not recorded, so there are 0 chunk gaps",
-            "a stall inside a stream shows only in E2E; record chunks to see it",
-        )
-    })
-}
-
 fn not_selected(report: &Report) -> Found {
     let account = &report.accounting;
     (account.not_selected > 0).then(|| {
@@ -443,7 +447,6 @@ mod tests {
         facts.status = RunStatus::Interrupted;
         facts.recovered = true;
         facts.count_kind = Some(CountKind::Raw);
-        facts.chunks_recorded = false;
         facts.target_is_mock = true;
         let mut plan = plan(11);
         plan.speed = Some(0.5);
@@ -455,7 +458,7 @@ mod tests {
         let mut outcomes = flawed();
         outcomes.push(RequestOutcome { failure: Some(Failure::UnknownAfterKill), ..unsent(10) });
         insta::assert_snapshot!(lines(&summarize(&outcomes, plan, facts).unwrap()), @"
-        warning late_sends: the schedule delay's p99 is 9.1 ms over 10 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
+        warning late_sends: the client's own delay has a p99 of 9.1 ms over 10 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
         warning interrupted: the run was interrupted: 10 of 11 requests sent; the numbers cover the first part of the plan only; replay it to the end to compare runs
         warning recovered: the run was killed and its outcomes recovered; 1 requests are lost; up to a second of outcomes before the kill is missing; do not quote the tail
         warning failed_requests: 1 of 10 sent requests failed (10.00 %); they have no latency; quote the error-adjusted percentiles beside the success-only ones
@@ -467,7 +470,6 @@ mod tests {
         warning one_burst_streams: 1 of 9 streams (11.1 %) brought over 90 % of their text in one read; something between server and client holds the stream back, so TTFT is near E2E and the gaps mean little: turn off buffering in the proxy
         warning below_template_minimum: 6 planned inputs are smaller than the chat template alone; they were longer at the server than planned; count them apart, or use completions
         warning source_rows_unexplained: 2 of 20 source rows are in no count; the plan lost rows without saying why; plan again and report the fault
-        notice no_chunks: the instants of chunks were not recorded, so there are 0 chunk gaps; a stall inside a stream shows only in E2E; record chunks to see it
         notice not_selected: 7 of 20 source rows were left out by a cap; the load is a part of the recorded one; lift the cap to replay all of it
         notice speed: the trace was replayed at 0.5 times its own speed; rates are not those of production; quote them with the factor
         notice clipped: 2 inputs and 3 outputs were cut to the plan's limits; the longest requests are lighter than recorded; raise the limits if the server can
@@ -489,7 +491,7 @@ mod tests {
         ---
         fatal all_failed: all 1 sent requests failed; every metric is empty; read the failures below, then send one request by hand
         ---
-        fatal late_sends: the schedule delay's p99 is 49.5 ms over 2 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
+        fatal late_sends: the client's own delay has a p99 of 49.5 ms over 2 requests (limit 10.0 ms); the offered load was not quite the planned one: lower the rate, give the client cores of its own, or spread the load over machines
         fatal rows_missing: 1 of 4 planned requests have no row; it is not known what became of them; replay the plan again
         fatal unsent_requests: 1 of 4 planned requests were not sent; the load was lighter than planned; raise the client's limits, or lower the rate
         warning few_samples: p99 rests on fewer than 368 succeeded requests in: all 2, single 1, rag 1; its 95 % interval has no upper end there: treat that p99 as a maximum, or run longer

@@ -1,6 +1,10 @@
 //! Planted secrets appear in no output: no file, no message, no report.
 
 use crate::tool::{Desk, Done, in_repository, text};
+use tracewright::table::TableError;
+use tracewright::table::outcome::OutcomeReader;
+use tracewright::table::schedule::ScheduleReader;
+use tracewright::table::trace::TraceReader;
 
 /// Stands in every text field of the log.
 const CANARY: &str = "canary-7f3a91";
@@ -30,14 +34,21 @@ fn assert_no_file_holds(desk: &Desk, secret: &str, inputs: &[&str]) {
         let bytes = std::fs::read(&path).unwrap();
         let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
         assert!(!found, "{} holds a planted secret", path.display());
-        if path.file_name().is_some_and(|name| name == "trace.parquet") {
-            let rows = tracewright::table::trace::TraceReader::open(&path).expect("a trace");
-            for batch in rows {
-                let printed = format!("{:?}", batch.unwrap());
-                assert!(!printed.contains(secret), "a column holds a planted secret");
+        let printed = match path.file_name().and_then(|name| name.to_str()) {
+            Some("trace.parquet") => printed(TraceReader::open(&path).unwrap()),
+            Some("plan.parquet") => printed(ScheduleReader::open(&path).unwrap()),
+            Some("requests.parquet") => {
+                printed(OutcomeReader::open(path.parent().unwrap()).unwrap())
             }
-        }
+            _ => continue,
+        };
+        assert!(!printed.is_empty() && !printed.contains(secret), "{}", path.display());
     }
+}
+
+/// Returns every row of a table as text.
+fn printed<T: std::fmt::Debug>(batches: impl Iterator<Item = Result<T, TableError>>) -> String {
+    batches.map(|batch| format!("{:?}", batch.unwrap())).collect()
 }
 
 #[test]

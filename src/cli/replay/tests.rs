@@ -132,8 +132,7 @@ fn replayed(refuse: bool, pool_digest: Option<&str>) -> Replayed {
     let globals = Globals { seed: 42, quiet: true, no_progress: true, force: false };
     let runs = root.path().join("runs");
     let place = Place::Below(&runs);
-    let order =
-        Order { plan: &plan, pool: &pool, target: &typed, name: "test", place, is_mock: false };
+    let order = Order { plan: &plan, pool: &pool, target: &typed, name: "test", place };
     let mut config = config(&typed, &globals).unwrap();
     let headers = [("x-api-key".to_owned(), KEY.to_owned())];
     config.target = Target::new(&url, Api::Chat, Some(KEY), &headers).unwrap();
