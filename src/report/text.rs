@@ -169,9 +169,10 @@ mod tests {
 
         Punctuality of the client
           Verdict: valid.
-          ms              n  min mean  p50  p90   p95   p99 p99.9  max
-          schedule delay 39 0.00 0.00 0.00 0.00 ≥0.00 ≥0.00 ≥0.00 0.00
-          dispatch delay 39 0.00 0.00 0.00 0.00 ≥0.00 ≥0.00 ≥0.00 0.00
+          ms                  n  min mean  p50  p90   p95   p99 p99.9  max
+          schedule delay     39 0.00 0.00 0.00 0.00 ≥0.00 ≥0.00 ≥0.00 0.00
+          client's own delay 39 0.00 0.00 0.00 0.00 ≥0.00 ≥0.00 ≥0.00 0.00
+          dispatch delay     39 0.00 0.00 0.00 0.00 ≥0.00 ≥0.00 ≥0.00 0.00
           late by more than 50 ms         0 (0.00 %)
           sent early                      0
           worst 10 s window               -
