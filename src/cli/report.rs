@@ -9,6 +9,7 @@ use super::print;
 use crate::domain::schedule::{CountKind, PlanMetadata};
 use crate::domain::time::{MICROS_PER_SECOND, WallTime};
 use crate::report::{self, Report, RunFacts, RunStatus, Summarizer};
+use crate::run::digest::file_digest;
 use crate::run::dir::RunDir;
 use crate::run::manifest::{self, RunManifest};
 use crate::table::TableError;
@@ -70,6 +71,7 @@ pub(crate) fn report_run(dir: &Path, globals: &Globals) -> anyhow::Result<Report
     let dir = RunDir::open(dir)?;
     let manifest = RunManifest::read(&dir)?;
     recover_if_needed(&dir, globals)?;
+    check_plan(&dir, &manifest)?;
     let (plan, count_kind) = read_plan(&dir.plan())?;
     let outcomes = OutcomeReader::open(dir.path())?;
     let recovered = outcomes.metadata().recovered;
@@ -84,6 +86,18 @@ pub(crate) fn report_run(dir: &Path, globals: &Globals) -> anyhow::Result<Report
     let path = dir.path().display();
     print::note(globals, &format!("wrote report.json and report.md into {path}"));
     Ok(report)
+}
+
+/// Refuses a plan that is not the one that was replayed.
+fn check_plan(dir: &RunDir, manifest: &RunManifest) -> anyhow::Result<()> {
+    let (plan, expected) = (dir.plan(), manifest.digests.plan.as_deref());
+    let found = file_digest(&plan)?;
+    if expected.is_none_or(|expected| expected == found) {
+        return Ok(());
+    }
+    let error = format!("{}: not the plan that was replayed, its digest differs", plan.display());
+    let hint = "put back the plan that the run was made with; `manifest.json` has its digest";
+    Err(Failed::new(error, hint.to_owned()).into())
 }
 
 /// Returns `report` in one form, ending with a line feed.

@@ -15,10 +15,11 @@ use crate::domain::convert;
 use crate::domain::schedule::ScheduledRequest;
 use crate::domain::time::{Nanos, WallTime};
 use crate::fit::FitOptions;
+use crate::ingest::IngestError;
 use crate::plan::options::{CommonOptions, Edge, RecordedOptions};
 use crate::plan::pace::{self, Pace, PaceLimits};
 use crate::plan::speed::Speed;
-use crate::replay::ReplaySummary;
+use crate::replay::{ReplaySummary, preflight};
 use crate::run::dir::RunDir;
 use crate::run::manifest;
 use crate::table::query::hourly_counts;
@@ -31,9 +32,9 @@ const DEFAULT_POOL: &str = "prompt-pools/small";
 /// The mock's time to the first token.
 const MOCK_TTFT: Nanos = Nanos::from_millis(200);
 /// The mock's time per output token.
-const MOCK_TPOT: Nanos = Nanos::from_millis(5);
-/// Longest output of a demonstration: at the mock's pace it takes 20 s.
-const DEMO_MAX_OUTPUT_TOKENS: u32 = 4_000;
+const MOCK_TPOT: Nanos = Nanos::from_millis(10);
+/// Longest output of a demonstration: at the mock's pace it takes 30 s.
+const DEMO_MAX_OUTPUT_TOKENS: u32 = 3_000;
 /// What a demonstration asks of one machine that carries client and mock.
 const DEMO: PaceLimits = PaceLimits {
     num_requests: 400,
@@ -94,7 +95,7 @@ struct Window {
     /// Cut longer inputs to this many tokens
     #[arg(long, value_name = "TOKENS", value_parser = parse_tokens)]
     max_input_tokens: Option<u32>,
-    /// Cut longer outputs to this many tokens [default: 4k with the mock]
+    /// Cut longer outputs to this many tokens [default: 3k with the mock]
     #[arg(long, value_name = "TOKENS", value_parser = parse_tokens)]
     max_output_tokens: Option<u32>,
 }
@@ -103,7 +104,11 @@ struct Window {
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
     if args.target.url.is_some() {
         // A target that makes no sense is better known before a long log is read.
-        replay::target::config(&args.target, globals)?;
+        preflight(&replay::target::config(&args.target, globals)?)?;
+    }
+    for log in &args.logs {
+        // A misspelt name is better known before a run directory is made.
+        std::fs::metadata(log).map_err(|source| unreadable(log, source))?;
     }
     let name = name_of(args);
     let dir = RunDir::create(&args.output, &name, manifest::now())?;
@@ -137,6 +142,10 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
         return Ok(replay::exit_code(&summary));
     }
     Ok(report::exit_code(&report))
+}
+
+fn unreadable(log: &Path, source: std::io::Error) -> IngestError {
+    IngestError::Unreadable { file: log.display().to_string().into(), source }
 }
 
 fn heading(step: &str) {

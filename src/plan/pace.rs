@@ -42,8 +42,8 @@ pub struct PaceLimits {
 /// Returns the pace of a demonstration of `requests`, planned at speed 1.
 ///
 /// The speed is the smallest round one that plays the selected requests within the limit. Where
-/// bursts would then ask for too many chunks, half as many requests are selected, which lowers the
-/// speed too; a single request is always allowed.
+/// bursts would then ask for too many chunks, a quarter of the requests is left out, again and
+/// again, which lowers the speed too; a single request is always allowed.
 pub fn choose(requests: &[ScheduledRequest], limits: PaceLimits) -> Pace {
     let all = convert::count(requests.len());
     let mut num_requests = limits.num_requests.min(all).max(1);
@@ -56,7 +56,7 @@ pub fn choose(requests: &[ScheduledRequest], limits: PaceLimits) -> Pace {
         if peak <= limits.chunks_per_s || num_requests == 1 {
             return Pace { num_requests, speed, peak_chunks_per_s: peak };
         }
-        num_requests /= 2;
+        num_requests = num_requests * 3 / 4;
     }
 }
 
@@ -204,7 +204,11 @@ mod tests {
         // 64 at once would send 6,400 chunks a second: fewer are selected.
         let burst: Vec<_> = (0..64).map(|i| at(i, 0, 500)).collect();
         let pace = choose(&burst, limits);
-        assert_eq!((pace.num_requests, pace.speed.to_string().as_str()), (8, "1"));
+        assert_eq!(
+            (pace.num_requests, pace.speed.to_string().as_str()),
+            (8, "1"),
+            "64, 48, 36, 27, 20, 15, 11, 8"
+        );
         assert_eq!(choose(&[], limits).num_requests, 1);
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn of(report: &Report) -> Vec<Warning> {
         raw_count(report),
         input_mismatch(report),
         output_shortfall(report),
+        output_over(report),
         usage_missing(report),
         usage_mixed(report),
         one_burst(report),
@@ -273,6 +274,22 @@ fn output_shortfall(report: &Report) -> Found {
         ),
         "the load is too light: force the length (`min_tokens`, `ignore_eos`) where the server can",
     ))
+}
+
+/// More output tokens than the request allowed: the server's count cannot be right.
+fn output_over(report: &Report) -> Found {
+    let output = &report.tokens.output;
+    (output.over > 0).then(|| {
+        found(
+            Level::Warning,
+            "output_over",
+            format!(
+                "{} of {} answers have more output tokens than their limit allowed",
+                output.over, output.compared
+            ),
+            "the limit or the server's count is not what it says; do not quote token rates or TPOT",
+        )
+    })
 }
 
 fn usage_missing(report: &Report) -> Found {
