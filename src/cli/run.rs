@@ -43,6 +43,8 @@ const DEMO: PaceLimits = PaceLimits {
     ttft: MOCK_TTFT,
     tpot: MOCK_TPOT,
 };
+/// Times before this are offsets from an unknown origin, not dates.
+const YEAR_2001_US: i64 = 978_307_200_000_000;
 /// Microseconds in an hour.
 const HOUR_US: i64 = 3_600_000_000;
 
@@ -259,9 +261,17 @@ fn choose_hour(trace: &Path, options: &mut RecordedOptions) -> anyhow::Result<()
     let start = WallTime(start_us);
     options.from = Some(Edge::At(start));
     options.to = Some(Edge::At(start.plus_micros(HOUR_US)));
+    // A trace with relative times has its origin at the epoch; a date would be an invention.
+    let is_relative = start_us < YEAR_2001_US;
+    let from = match start_us / HOUR_US {
+        0 if is_relative => "the trace's origin".to_owned(),
+        hours if is_relative => format!("{hours} h after the trace's origin"),
+        _ => start.to_string(),
+    };
+    let requests = grouped(requests);
     print::to_stdout(&format!(
-        "hour:      from {start}, {} requests; the median request falls into it (--from, --to)\n",
-        grouped(requests)
+        "hour:      from {from}, {requests} requests; the median request falls into it \
+         (--from, --to)\n"
     ));
     Ok(())
 }
