@@ -289,6 +289,8 @@ mod tests {
         assert_eq!(class(&[(1, TEXT), (2, STOP)]), None);
         assert_eq!(class(&[(1, TEXT), (2, "[DONE]")]), None);
         assert_eq!(class(&[(1, TEXT)]), Some(Failure::Truncated));
+        let unsaid = r#"{"choices":[{"delta":{},"finish_reason":""}]}"#;
+        assert_eq!(class(&[(1, TEXT), (2, unsaid)]), Some(Failure::Truncated));
         assert_eq!(class(&[]), Some(Failure::Truncated));
         assert_eq!(class(&[(1, ROLE), (2, STOP), (3, USAGE), (4, "[DONE]")]), Some(Failure::Empty));
         assert_eq!(class(&[(1, "[DONE]")]), Some(Failure::Empty));
