@@ -3,6 +3,7 @@
 use super::failure::Failed;
 use crate::domain::time::Nanos;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 /// The line by which the mock says where it listens.
@@ -27,6 +28,8 @@ impl MockChild {
             .arg(format!("{}us", tpot.0 / 1_000))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Ctrl-C goes to the whole group of the terminal; the mock serves what is in flight.
+            .process_group(0)
             .spawn()
             .map_err(failed)?;
         let mut line = String::new();

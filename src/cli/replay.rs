@@ -2,7 +2,7 @@
 //!
 //! Reads through `table`, composes prompts through `pool`, sends through `replay`, writes through
 //! `table` and `run`. A writer thread takes the outcomes, so that encoding never delays a send; a
-//! watcher thread draws the progress bar and hears Ctrl-C. The key comes from the environment
+//! watcher thread draws the progress bar and hears Ctrl-C and SIGTERM. The key comes from the environment
 //! alone and goes nowhere but to the target.
 
 pub(crate) mod target;
@@ -35,13 +35,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// Outcomes between the replay and the writer.
 const OUTCOMES: usize = 8_192;
 /// The writer puts outcomes on disk at least this often.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
+/// What is said when the user asks to stop.
+const STOPPING: &str = "stopping: nothing new is sent; Ctrl-C again cuts what is in flight";
+/// What is said when the plan's output lengths are not forced.
+const NOT_FORCED: &str = "the plan asks for exact output lengths; without --ignore-eos the server \
+    may stop early, and the report will show the shortfall";
 /// The progress bar is drawn this often.
 const DRAW_TIME: Duration = Duration::from_millis(200);
 
@@ -127,7 +132,9 @@ pub(crate) fn replay_plan(
     order: &Order<'_>,
     globals: &Globals,
 ) -> anyhow::Result<(RunDir, ReplaySummary)> {
-    replay_with(order, &config(order.target, globals)?, globals)
+    let done = replay_with(order, &config(order.target, globals)?, globals);
+    end_on_signal();
+    done
 }
 
 /// Replays a plan with a configuration that was made before.
@@ -140,6 +147,9 @@ fn replay_with(
     let texts = texts(order, &plan)?;
     let facts = preflight(config)?;
     note_server(&facts, config, globals);
+    if !order.target.ignore_eos && forces_lengths(order.plan)? {
+        print::note(globals, NOT_FORCED);
+    }
     let dir = match order.place {
         Place::Below(root) => RunDir::create(root, order.name, manifest::now()),
         Place::Here(dir) => Ok(dir.clone()),
@@ -152,7 +162,7 @@ fn replay_with(
         |request: &ScheduledRequest| texts.compose(&request.prompt_parts).map_err(Into::into);
     let bar = print::progress(globals, plan.rows(), "replay");
     let rows = plan.map(|batch| batch.map_err(Into::into));
-    let done = send(Load { rows, prompt }, config, &dir, &bar);
+    let done = send(Load { rows, prompt }, config, (&dir, &bar), globals);
     bar.finish_and_clear();
 
     let whole = done.as_ref().is_ok_and(|(summary, _)| !summary.interrupted);
@@ -161,6 +171,10 @@ fn replay_with(
     if let Ok((summary, started_at)) = &done {
         manifest.started_at = *started_at;
         note_dispatcher(&mut manifest, summary);
+        if config.reconnect_stale {
+            let again = summary.reconnected.to_string();
+            manifest.settings.insert("reconnected".to_owned(), again);
+        }
     }
     manifest.write(&dir)?;
     let (summary, _) = done?;
@@ -172,8 +186,8 @@ fn replay_with(
 fn send<R, P>(
     load: Load<R, P>,
     config: &ReplayConfig,
-    dir: &RunDir,
-    bar: &ProgressBar,
+    (dir, bar): (&RunDir, &ProgressBar),
+    globals: &Globals,
 ) -> anyhow::Result<(ReplaySummary, WallTime)>
 where
     R: Iterator<Item = Result<Vec<ScheduledRequest>, replay::BoxError>> + Send,
@@ -185,7 +199,7 @@ where
     let (over, until) = oneshot::channel();
     thread::scope(|scope| {
         let writer = scope.spawn(move || write(recorder, to_write));
-        let watcher = scope.spawn(|| watch(&stop, &progress, bar, until));
+        let watcher = scope.spawn(|| watch((&stop, &progress), bar, until, globals));
         let sent = replay::replay(load, config, &stop, &progress, outcomes);
         let now = manifest::now();
         // The watcher may be gone with an error of its own, which is reported below.
@@ -221,24 +235,30 @@ fn write(
     Ok(taken_all.and_then(|()| recorder.finish())?)
 }
 
-/// Draws progress and passes Ctrl-C on, until the replay is over.
+/// Draws progress and passes Ctrl-C and SIGTERM on, until the replay is over.
 fn watch(
-    stop: &Stop,
-    progress: &Progress,
+    (stop, progress): (&Stop, &Progress),
     bar: &ProgressBar,
     mut until: oneshot::Receiver<()>,
+    globals: &Globals,
 ) -> anyhow::Result<()> {
+    let asked = || {
+        stop.request();
+        if bar.is_hidden() {
+            print::note(globals, STOPPING);
+        } else {
+            bar.println(STOPPING);
+        }
+    };
     runtime()?.block_on(async {
         // Kept over the loop, so that no signal falls between two waits.
-        let mut ctrl_c = signal(SignalKind::interrupt()).context("Ctrl-C cannot be heard")?;
+        let (mut ctrl_c, mut terminate) = signals()?;
         let mut tick = tokio::time::interval(DRAW_TIME);
         loop {
             tokio::select! {
                 _ = &mut until => return Ok(()),
-                _ = ctrl_c.recv() => {
-                    stop.request();
-                    bar.println("stopping: nothing new is sent; Ctrl-C again cuts what is in flight");
-                }
+                _ = ctrl_c.recv() => asked(),
+                _ = terminate.recv() => asked(),
                 _ = tick.tick() => {
                     bar.set_position(progress.done());
                     let (flying, failed) = (progress.in_flight(), progress.failed());
@@ -247,6 +267,35 @@ fn watch(
             }
         }
     })
+}
+
+/// Begins to hear Ctrl-C and SIGTERM.
+fn signals() -> anyhow::Result<(Signal, Signal)> {
+    let ctrl_c = signal(SignalKind::interrupt()).context("Ctrl-C cannot be heard")?;
+    let terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be heard")?;
+    Ok((ctrl_c, terminate))
+}
+
+/// Lets Ctrl-C and SIGTERM end the program at once again, as before the replay.
+///
+/// The runtime's handlers stay for the life of the process, and nobody would listen to them during
+/// a report. What is written then appears whole or not at all.
+fn end_on_signal() {
+    thread::spawn(|| {
+        let Ok(runtime) = runtime() else { return };
+        let heard = runtime.block_on(async {
+            let (mut ctrl_c, mut terminate) = signals()?;
+            tokio::select! {
+                _ = ctrl_c.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            anyhow::Ok(())
+        });
+        if heard.is_ok() {
+            #[expect(clippy::exit, reason = "the user ends the program")]
+            std::process::exit(failure::INTERRUPTED.into());
+        }
+    });
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -268,6 +317,12 @@ fn texts(order: &Order<'_>, plan: &ScheduleReader) -> anyhow::Result<Texts> {
     Ok(Texts::new(texts)?)
 }
 
+/// Returns whether a plan asks for exact output lengths; its first rows speak for all.
+fn forces_lengths(plan: &Path) -> Result<bool, TableError> {
+    let first = ScheduleReader::open(plan)?.next().transpose()?.unwrap_or_default();
+    Ok(first.iter().any(|request| request.min_tokens.is_some()))
+}
+
 /// Keeps the plan in the run directory: a hard link where possible, else a copy.
 fn keep_plan(plan: &Path, dir: &RunDir) -> anyhow::Result<()> {
     let kept = dir.plan();
@@ -275,10 +330,17 @@ fn keep_plan(plan: &Path, dir: &RunDir) -> anyhow::Result<()> {
         return Ok(());
     }
     if std::fs::hard_link(plan, &kept).is_err() {
-        std::fs::copy(plan, &kept)
+        copy_whole(plan, &kept)
             .with_context(|| format!("{}: the plan cannot be copied here", kept.display()))?;
     }
     Ok(())
+}
+
+/// Copies a file so that it stands under its name only when it is whole.
+fn copy_whole(from: &Path, to: &Path) -> std::io::Result<()> {
+    let partial = to.with_added_extension("partial");
+    let copied = std::fs::copy(from, &partial).and_then(|_| std::fs::rename(&partial, to));
+    copied.inspect_err(|_| drop(std::fs::remove_file(&partial)))
 }
 
 /// Makes the manifest of a run that begins; it holds no key and no header value.
@@ -305,7 +367,6 @@ fn begin(
     let millis = |limit: Nanos| Some(limit.0 / 1_000_000);
     manifest.timeouts = manifest::Timeouts {
         connect_ms: millis(config.limits.connect),
-        headers_ms: millis(config.limits.first_token),
         first_token_ms: millis(config.limits.first_token),
         idle_ms: millis(config.limits.idle),
         total_ms: millis(config.limits.total),

@@ -3,11 +3,10 @@
 //! Reads the manifest, the plan and the outcomes of a run; writes `report.json` and `report.md`
 //! into the run directory (both can be made again, so they are replaced) and prints one form.
 
-use super::failure::{Failed, REFUSED};
+use super::failure::REFUSED;
 use super::globals::Globals;
 use super::print;
 use crate::domain::schedule::{CountKind, PlanMetadata};
-use crate::domain::time::{MICROS_PER_SECOND, WallTime};
 use crate::report::{self, Report, RunFacts, RunStatus, Summarizer};
 use crate::run::digest::file_digest;
 use crate::run::dir::RunDir;
@@ -19,13 +18,13 @@ use crate::table::schedule::ScheduleReader;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::UNIX_EPOCH;
 
 /// Numbers, a verdict and warnings from a run directory
 ///
 /// Prints the report and writes `report.json` and `report.md` into the run directory. The verdict
 /// comes first: whether the load that left was the load that was planned, and what must be said
-/// with the numbers. A run that was killed is recovered as far as it was recorded.
+/// with the numbers. A run that was killed is recovered as far as it was recorded; one that goes on
+/// is left alone.
 ///
 /// Exit code 4 when no request succeeded; the report is printed all the same.
 #[derive(Debug, clap::Args)]
@@ -130,35 +129,10 @@ fn recover_if_needed(dir: &RunDir, globals: &Globals) -> anyhow::Result<()> {
     if dir.requests().is_file() || !outcome::needs_recovery(dir.path()) {
         return Ok(());
     }
-    if let Some(failed) = still_written(dir).filter(|_| !globals.force) {
-        return Err(failed.into());
-    }
     let plan = ScheduleReader::open(&dir.plan())?;
     let found = outcome::recover(dir.path(), plan)?;
     print::note(globals, &recovery_note(found.recorded, found.unknown_after_kill));
     Ok(())
-}
-
-/// Recovery takes the partial file away, so a run that still writes it must be left alone. Outcomes
-/// are flushed each second; a file that was quiet for this long belongs to a run that is over, or
-/// to one whose requests all take longer.
-const QUIET_MICROS: i64 = 10_000_000;
-
-/// Returns a refusal when the run's partial file was written a moment ago.
-fn still_written(dir: &RunDir) -> Option<Failed> {
-    let partial = dir.path().join(outcome::PARTIAL_FILE);
-    let modified = std::fs::metadata(&partial).and_then(|facts| facts.modified()).ok()?;
-    let modified = modified.duration_since(UNIX_EPOCH).ok()?.as_micros();
-    let age = manifest::now().micros_since(WallTime(i64::try_from(modified).ok()?));
-    (age < QUIET_MICROS).then(|| goes_on(&partial))
-}
-
-/// Returns the refusal to recover a run that may go on.
-fn goes_on(partial: &Path) -> Failed {
-    let seconds = QUIET_MICROS / MICROS_PER_SECOND;
-    let found = format!("{}: written less than {seconds} s ago", partial.display());
-    let hint = "the run seems to go on: wait for its end; if it was killed, wait, or use `--force`";
-    Failed::new(found, hint.to_owned())
 }
 
 /// Returns what is said of a recovery.
@@ -245,25 +219,18 @@ mod tests {
     use crate::domain::outcome::{Failure, Instants, RequestOutcome};
     use crate::domain::scenario::Scenario;
     use crate::domain::schedule::{PlanCounts, PlanMode, Release, ScheduledRequest};
-    use crate::domain::time::Nanos;
+    use crate::domain::time::{Nanos, WallTime};
     use crate::table::outcome::OutcomeRecorder;
     use crate::table::schedule::ScheduleWriter;
 
     #[test]
     fn messages() {
         insta::assert_snapshot!(
-            [
-                no_success(3, 10),
-                recovery_note(120, 4),
-                super::super::failure::render(&goes_on(Path::new("run/x.partial")).into()),
-            ]
-            .join("\n"),
+            [no_success(3, 10), recovery_note(120, 4)].join("\n"),
             @"
         error: no request succeeded: 3 sent of 10 planned
         hint: the report lists the failures; send one request by hand to see the answer
         the run was killed: recovered 120 outcomes; 4 planned requests have none and count as `unknown_after_kill`
-        error: run/x.partial: written less than 10 s ago
-        hint: the run seems to go on: wait for its end; if it was killed, wait, or use `--force`
         "
         );
     }
@@ -394,11 +361,8 @@ mod tests {
     fn a_killed_run_is_recovered() {
         let root = tempfile::tempdir().unwrap();
         let dir = run_dir(root.path(), &[outcome(0, None)], false);
-        let refusal = report_run(dir.path(), &globals()).unwrap_err();
-        assert!(refusal.to_string().contains("written less than 10 s ago"), "{refusal}");
-        let force = Globals { force: true, ..globals() };
         for _again in 0..2 {
-            let report = report_run(dir.path(), &force).unwrap();
+            let report = report_run(dir.path(), &globals()).unwrap();
             assert!(report.run.recovered);
             assert_eq!(report.run.status, RunStatus::Interrupted);
             let account = &report.accounting;

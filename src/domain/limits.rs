@@ -1,7 +1,7 @@
 //! Limits that decide whether a result may be believed, one constant each.
 //!
-//! The lateness rules follow "Load-run statistics" of the project's statistics notes, restated in
-//! `docs/metrics.md`.
+//! The lateness rules follow wrk2, which counts latency from the time when a request was due: a
+//! sender that falls behind its schedule must say so. `docs/metrics.md` states them as formulas.
 
 use super::time::Nanos;
 

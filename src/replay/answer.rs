@@ -24,6 +24,8 @@ pub(super) struct Answer {
     parser: SseParser,
     story: Story,
     stamps: Option<Rc<Stamps>>,
+    /// When the request left for the first time, if it was sent again.
+    first_sent: Option<Nanos>,
 }
 
 /// What the events told so far.
@@ -45,7 +47,7 @@ impl Answer {
         outcome.at.dispatched = Some(dispatched);
         let story =
             Story { outcome, events: 0, bytes: 0, read: 0, read_text_bytes: 0, fault: None };
-        Self { parser: SseParser::default(), story, stamps: None }
+        Self { parser: SseParser::default(), story, stamps: None, first_sent: None }
     }
 
     /// Returns the outcome, for what the connection knows.
@@ -57,6 +59,12 @@ impl Answer {
     pub(super) fn on_connection(&mut self, stamps: Rc<Stamps>, reused: bool) {
         self.stamps = Some(stamps);
         self.story.outcome.connection_reused = Some(reused);
+    }
+
+    /// Notes that the request will leave once more; the send that counts stays the first one.
+    pub(super) fn send_again(&mut self) {
+        let sent = self.stamps.as_ref().and_then(|stamps| stamps.first_write());
+        self.first_sent = self.first_sent.or(sent);
     }
 
     /// Notes status and headers.
@@ -98,6 +106,11 @@ impl Answer {
         story.fault.take().map_or(Ok(()), Err)
     }
 
+    /// Returns what the outcome will hold as the number of requests in flight.
+    pub(super) const fn in_flight(&self) -> Option<u32> {
+        self.story.outcome.in_flight
+    }
+
     /// Judges a body that broke off: complete if the server had said so, else `fault`.
     pub(super) fn broke_off(&self, fault: Fault) -> Result<(), Fault> {
         if self.story.said_end() { self.judge() } else { Err(fault) }
@@ -127,7 +140,7 @@ impl Answer {
     pub(super) fn finish(mut self, result: Result<(), Fault>, closed: Nanos) -> RequestOutcome {
         let outcome = &mut self.story.outcome;
         if let Some(stamps) = &self.stamps {
-            outcome.at.sent = stamps.first_write();
+            outcome.at.sent = self.first_sent.or(stamps.first_write());
             outcome.at.request_written = stamps.last_write();
             outcome.at.first_byte = stamps.first_read();
         }
@@ -162,7 +175,9 @@ impl Story {
                 Failure::Protocol,
                 format!("event {}: column {column} is not of a {api} chunk", self.events),
             ),
-            Ok(Chunk { error: Some(words), .. }) => Fault::new(Failure::StreamError, words),
+            Ok(Chunk { error: Some(words), .. }) => {
+                Fault::explained(Failure::StreamError, "", words)
+            }
             Ok(_) if event.name == b"error" => {
                 Fault::new(Failure::StreamError, "an `error` event without a message")
             }
@@ -289,6 +304,8 @@ mod tests {
         assert_eq!(class(&[(1, TEXT), (2, STOP)]), None);
         assert_eq!(class(&[(1, TEXT), (2, "[DONE]")]), None);
         assert_eq!(class(&[(1, TEXT)]), Some(Failure::Truncated));
+        let unsaid = r#"{"choices":[{"delta":{},"finish_reason":""}]}"#;
+        assert_eq!(class(&[(1, TEXT), (2, unsaid)]), Some(Failure::Truncated));
         assert_eq!(class(&[]), Some(Failure::Truncated));
         assert_eq!(class(&[(1, ROLE), (2, STOP), (3, USAGE), (4, "[DONE]")]), Some(Failure::Empty));
         assert_eq!(class(&[(1, "[DONE]")]), Some(Failure::Empty));

@@ -2,7 +2,8 @@
 //!
 //! One task per request; the task owns its record and hands over exactly one outcome. No retry, no
 //! redirect, no second POST, unless `reconnect_stale` asks for one after a reused connection died
-//! without a byte; then the instants of the schedule stay. Each limit has a class of its own:
+//! without a byte; then the instants of the schedule and of the first send stay, and the limits
+//! count on. Each limit has a class of its own:
 //!
 //! - connect: TCP and TLS together (`connect`, or `tls` once TCP stands);
 //! - first token: from the send to the first text (`headers_timeout` while no headers came);
@@ -22,15 +23,19 @@ use crate::domain::schedule::ScheduledRequest;
 use crate::domain::time::Nanos;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{Method, Request, Response, Uri};
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// The most bytes that are read of an answer that is no stream.
 const MAX_ERROR_BODY: usize = 8 << 10;
+/// The longest wait for such an answer to come to its end.
+const WORDS_TIME: Duration = Duration::from_secs(2);
 
 /// A request that is due, with its body.
 #[derive(Debug)]
@@ -61,45 +66,68 @@ pub(super) struct Client {
 
 impl Client {
     /// Sends one request, reads its answer and returns its outcome.
-    pub(super) async fn perform(&self, due: Due) -> RequestOutcome {
+    ///
+    /// The connection goes back in a task of its own: what the server still does with it concerns
+    /// no outcome and no place below the cap.
+    pub(super) async fn perform(self: Rc<Self>, due: Due) -> RequestOutcome {
         let mut answer = Answer::new(&due.request, due.dispatched);
-        answer.outcome_mut().in_flight = Some(self.progress.enter());
         let result = tokio::select! {
             biased;
             result = self.exchange(&due.body, &mut answer) => result,
             () = self.stop.when_cut() => Err(Fault::new(Failure::Cancelled, "stopped by the user")),
         };
         let now = self.clock.now();
-        let (result, closed, connection) = match result {
-            Ok((closed, connection)) => (Ok(()), closed.unwrap_or(now), connection),
-            Err(fault) => {
-                let message = self.config.target.clean(&fault.message);
-                (Err(Fault { message, ..fault }), now, None)
-            }
+        if answer.in_flight().is_some() {
+            self.progress.leave();
+        }
+        let (verdict, closed, connection) = match result {
+            Ok((end, connection)) => (end.verdict, end.closed.unwrap_or(now), connection),
+            Err(fault) => (Err(fault), now, None),
         };
         if let Some(connection) = connection {
-            self.connections.give_back(connection).await;
+            self.give_back(connection);
         }
-        self.progress.leave();
-        answer.finish(result, closed)
+        let verdict = verdict.map_err(|fault| {
+            let text = fault.text(&due.body, self.config.body.model());
+            Fault::new(fault.class, self.config.target.clean(&text))
+        });
+        answer.finish(verdict, closed)
     }
 
-    /// Returns when the answer ended, and the connection if it can be used again.
+    /// Keeps a connection, at once if it is free; else a task waits until it is.
+    fn give_back(self: &Rc<Self>, connection: Connection) {
+        if let Some(busy) = self.connections.keep_if_free(connection) {
+            let client = Rc::clone(self);
+            tokio::task::spawn_local(async move { client.connections.keep_when_free(busy).await });
+        }
+    }
+
+    /// Returns how the answer ended, and the connection if it can be used again.
     async fn exchange(
         &self,
         body: &Bytes,
         answer: &mut Answer,
-    ) -> Result<(Option<Nanos>, Option<Connection>), Fault> {
-        let mut may_send_again = self.config.reconnect_stale;
+    ) -> Result<(End, Option<Connection>), Fault> {
+        let mut begun = None;
         loop {
-            let mut connection = self.connection(answer).await?;
+            // A second try takes no idle connection, which may have died as the first one did.
+            let mut connection = self.connection(answer, begun.is_none()).await?;
             answer.on_connection(connection.stamps.clone(), connection.reused);
-            match self.ask(&mut connection, body.clone(), answer).await {
-                Ok(End { closed, reusable }) => {
-                    return Ok((closed, reusable.then_some(connection)));
+            if begun.is_none() {
+                answer.outcome_mut().in_flight = Some(self.progress.enter());
+            }
+            let since = *begun.get_or_insert_with(|| self.clock.now());
+            match self.ask(&mut connection, body.clone(), since, answer).await {
+                Ok(end) => {
+                    let kept = end.reusable.then_some(connection);
+                    return Ok((end, kept));
                 }
-                Err(fault) if may_send_again && fault.class == Failure::ConnectionReusedClosed => {
-                    may_send_again = false;
+                // Only a connection that was used before dies so, hence there is one second try.
+                Err(fault)
+                    if self.config.reconnect_stale
+                        && fault.class == Failure::ConnectionReusedClosed =>
+                {
+                    answer.send_again();
                     self.reconnected.set(self.reconnected.get() + 1);
                 }
                 Err(fault) => return Err(fault),
@@ -107,15 +135,18 @@ impl Client {
         }
     }
 
-    async fn connection(&self, answer: &mut Answer) -> Result<Connection, Fault> {
-        if let Some(connection) = self.connections.take_idle() {
+    /// Returns a connection: an idle one if that is allowed and there is one, else a new one.
+    async fn connection(&self, answer: &mut Answer, may_reuse: bool) -> Result<Connection, Fault> {
+        if let Some(connection) = may_reuse.then(|| self.connections.take_idle()).flatten() {
             return Ok(connection);
         }
         let at = &mut answer.outcome_mut().at;
         let limit = self.config.limits.connect;
+        let first = self.connections.preferred();
         if let Ok(opened) = timeout(limit.to_duration(), self.connections.open(at)).await {
             return opened;
         }
+        self.connections.pass_over(first);
         let (class, what) = match at.connected {
             None => (Failure::Connect, "connection"),
             Some(_) => (Failure::Tls, "TLS handshake"),
@@ -127,10 +158,11 @@ impl Client {
         &self,
         connection: &mut Connection,
         body: Bytes,
+        since: Nanos,
         answer: &mut Answer,
     ) -> Result<End, Fault> {
         let stamps = connection.stamps.clone();
-        let begun = Wait { since: self.clock.now(), last_read: None };
+        let begun = Wait { since, last_read: None };
         let sent = connection.sender.send_request(self.request(body));
         let response = self.within(begun, answer, sent).await?.map_err(|error| {
             let untouched = connection.reused && stamps.first_read().is_none();
@@ -138,7 +170,9 @@ impl Client {
         })?;
         answer.headers(response.status().as_u16(), stamps.last_read());
         if let Some(fault) = refusal(&response) {
-            return Err(self.with_words(fault, response, begun, answer).await);
+            let (fault, whole) = self.with_words(fault, response, begun, answer).await;
+            let closed = stamps.end().filter(|_| whole);
+            return Ok(End { verdict: Err(fault), closed, reusable: whole });
         }
         let mut body = response.into_body();
         loop {
@@ -148,7 +182,7 @@ impl Client {
                 Ok(None) => break,
                 // The server ended the stream, but not the body; the answer itself is complete.
                 Err(fault) => match answer.done_marker() {
-                    Some(done) => return End::broken(answer.judge(), Some(done)),
+                    Some(done) => return Ok(End::broken(answer.judge(), Some(done))),
                     None => return Err(fault),
                 },
             };
@@ -160,12 +194,13 @@ impl Client {
                     }
                 }
                 Err(error) => {
-                    return End::broken(answer.broke_off(Fault::in_body(&error)), stamps.end());
+                    let verdict = answer.broke_off(Fault::in_body(&error));
+                    return Ok(End::broken(verdict, stamps.end()));
                 }
             }
         }
-        answer.judge()?;
-        Ok(End { closed: stamps.end(), reusable: true })
+        // Whatever it said: the answer came to its end, and the connection is free.
+        Ok(End { verdict: answer.judge(), closed: stamps.end(), reusable: true })
     }
 
     fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
@@ -176,35 +211,31 @@ impl Client {
         request
     }
 
-    /// Adds the server's own words to the fault of a response that is no stream.
+    /// Adds the server's own words to the fault of a response that is no stream; also returns
+    /// whether the response was read to its end.
     async fn with_words(
         &self,
         fault: Fault,
         response: Response<Incoming>,
         begun: Wait,
         answer: &Answer,
-    ) -> Fault {
+    ) -> (Fault, bool) {
         let mut body = response.into_body();
         let mut text = Vec::new();
-        while text.len() < MAX_ERROR_BODY {
-            // Only the words are lost when they do not come: the class is known.
-            let Ok(Some(Ok(frame))) = self.within(begun, answer, body.frame()).await else { break };
-            text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
-        }
+        let reading = timeout(WORDS_TIME, read_words(&mut body, &mut text));
+        // Only the words are lost when they do not come: the class is known.
+        let whole = matches!(self.within(begun, answer, reading).await, Ok(Ok(true)));
         text.truncate(MAX_ERROR_BODY);
         let words = error_message(&text);
         let in_error_object = fault.class == Failure::Protocol && words.is_some();
         let class = if in_error_object { Failure::StreamError } else { fault.class };
         // Other JSON may repeat the prompt; a page that is not JSON is the server's own.
         let words = words.or_else(|| {
-            let own = !text.is_empty() && !text.trim_ascii_start().starts_with(b"{");
+            let start = text.trim_ascii_start().first();
+            let own = start.is_some_and(|byte| !matches!(byte, b'{' | b'[' | b'"'));
             own.then(|| String::from_utf8_lossy(&text).into_owned())
         });
-        let message = match words {
-            Some(words) => format!("{}: {words}", fault.message),
-            None => fault.message,
-        };
-        Fault { class, message }
+        (Fault { class, server_words: words.or(fault.server_words), message: fault.message }, whole)
     }
 
     /// Waits for `work` up to the nearest limit.
@@ -261,24 +292,37 @@ fn refusal(response: &Response<Incoming>) -> Option<Fault> {
         500..=599 => Failure::Http5xx,
         _ => {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-            let to = to.map_or(String::new(), |to| format!(", redirect to `{to}`"));
-            let message = format!("HTTP {status}{to} is not followed");
-            return Some(Fault::new(Failure::Protocol, message));
+            let to = to.map(|to| format!("redirect to `{to}`"));
+            let message = format!("HTTP {status} is not followed");
+            return Some(Fault::explained(Failure::Protocol, message, to));
         }
     };
     Some(Fault::new(class, format!("HTTP {status}")))
 }
 
-/// How an answer ended well.
+/// Reads the body of a response that is no stream up to a limit; returns whether it ended.
+async fn read_words(body: &mut Incoming, text: &mut Vec<u8>) -> bool {
+    while text.len() < MAX_ERROR_BODY {
+        match body.frame().await {
+            Some(Ok(frame)) => text.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Some(Err(_)) => return false,
+            None => return true,
+        }
+    }
+    body.is_end_stream()
+}
+
+/// How an answer ended.
 struct End {
+    verdict: Result<(), Fault>,
     closed: Option<Nanos>,
     reusable: bool,
 }
 
 impl End {
     /// Returns the end of an answer whose connection cannot be used again.
-    fn broken(verdict: Result<(), Fault>, closed: Option<Nanos>) -> Result<Self, Fault> {
-        verdict.map(|()| Self { closed, reusable: false })
+    const fn broken(verdict: Result<(), Fault>, closed: Option<Nanos>) -> Self {
+        Self { verdict, closed, reusable: false }
     }
 }
 

@@ -96,13 +96,38 @@ impl Connections {
         None
     }
 
+    /// Keeps a connection whose answer was read in full if it is free already; else returns it.
+    pub(super) fn keep_if_free(&self, connection: Connection) -> Option<Connection> {
+        if !connection.sender.is_ready() {
+            return Some(connection);
+        }
+        self.keep(connection);
+        None
+    }
+
     /// Keeps a connection whose answer was read in full, once it is free again.
-    pub(super) async fn give_back(&self, mut connection: Connection) {
+    pub(super) async fn keep_when_free(&self, mut connection: Connection) {
         let settled = tokio::time::timeout(SETTLE_TIME, connection.sender.ready()).await;
         if matches!(settled, Ok(Ok(()))) {
-            connection.reused = true;
-            connection.idle_since = self.clock.now();
-            self.idle.borrow_mut().push(connection);
+            self.keep(connection);
+        }
+    }
+
+    fn keep(&self, mut connection: Connection) {
+        connection.reused = true;
+        connection.idle_since = self.clock.now();
+        self.idle.borrow_mut().push(connection);
+    }
+
+    /// Returns the address that the next connection tries first, by its number.
+    pub(super) fn preferred(&self) -> usize {
+        self.preferred.get()
+    }
+
+    /// Lets the next connection begin with another address than this one, which kept silent.
+    pub(super) fn pass_over(&self, address: usize) {
+        if self.preferred.get() == address {
+            self.preferred.set((address + 1) % self.addresses.len().max(1));
         }
     }
 
@@ -138,25 +163,80 @@ impl Connections {
     /// Connects to the first address that answers.
     async fn connect(&self) -> Result<TcpStream, Fault> {
         let preferred = self.preferred.get();
-        let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        let mut at = None;
-        for (index, address) in self.addresses.iter().enumerate().cycle().skip(preferred) {
-            if index == preferred && at.is_some() {
-                break;
-            }
-            at = Some(*address);
+        let mut refusals = Vec::new();
+        let all = self.addresses.iter().enumerate();
+        for (index, address) in all.clone().skip(preferred).chain(all.take(preferred)) {
             match TcpStream::connect(*address).await {
                 Ok(tcp) => {
                     self.preferred.set(index);
                     return Ok(tcp);
                 }
-                Err(error) => failed = error,
+                Err(error) => refusals.push((*address, error)),
             }
         }
-        let mut fault = Fault::system(&failed, Failure::Connect);
-        if let Some(address) = at {
-            fault.message = format!("{address}: {}", fault.message);
+        Err(refused(&refusals, self.opened.get() > 0))
+    }
+}
+
+/// Returns the fault of a target whose addresses all refused, by the refusal that tells most.
+///
+/// That is the first one: an address that this machine has no way to says "not available", which
+/// is no lack of ports when a better address was refused before. While none has ever answered, the
+/// first may itself be such an address, and one that was refused by the target tells more.
+fn refused(refusals: &[(SocketAddr, io::Error)], answered_before: bool) -> Fault {
+    let fault = |(address, error): &(SocketAddr, io::Error)| {
+        let fault = Fault::system(error, Failure::Connect);
+        Fault { message: format!("{address}: {}", fault.message), ..fault }
+    };
+    let mut faults = refusals.iter().map(fault);
+    let Some(first) = faults.next() else {
+        return Fault::new(Failure::Connect, "the target has no address");
+    };
+    if first.class == Failure::ClientResource && !answered_before {
+        return faults.find(|fault| fault.class == Failure::Connect).unwrap_or(first);
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn the_refusal_that_tells_most() {
+        let told = |errors: &[Errno], answered_before| {
+            let refusals: Vec<_> = (1..)
+                .zip(errors)
+                .map(|(port, errno)| (SocketAddr::from(([127, 0, 0, 1], port)), (*errno).into()))
+                .collect();
+            let fault = refused(&refusals, answered_before);
+            (fault.class, fault.message.split(": ").next().unwrap_or_default().to_owned())
+        };
+        let by = |class, port: u8| (class, format!("127.0.0.1:{port}"));
+        let (refused, no_way) = (Errno::CONNREFUSED, Errno::ADDRNOTAVAIL);
+        for answered_before in [false, true] {
+            let told = |errors: &[Errno]| told(errors, answered_before);
+            assert_eq!(told(&[refused, no_way]), by(Failure::Connect, 1));
+            assert_eq!(told(&[refused, refused]), by(Failure::Connect, 1));
+            assert_eq!(told(&[no_way, Errno::MFILE]), by(Failure::ClientResource, 1));
         }
-        Err(fault)
+        assert_eq!(told(&[no_way, refused], false), by(Failure::Connect, 2), "no IPv6 here");
+        assert_eq!(told(&[no_way, refused], true), by(Failure::ClientResource, 1), "no port left");
+        assert_eq!(told(&[], true).0, Failure::Connect);
+    }
+
+    #[test]
+    fn an_address_that_keeps_silent_is_passed_over_once() {
+        let target = Target::new("http://h", super::super::api::Api::Chat, None, &[]).unwrap();
+        let addresses = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port))).to_vec();
+        let clock = RunClock::starting_in(Nanos::ZERO);
+        let connections = Connections::new(&target, addresses, clock, Nanos::ZERO).unwrap();
+        // Two requests waited for the first address in vain; the second is not passed over.
+        connections.pass_over(0);
+        connections.pass_over(0);
+        assert_eq!(connections.preferred(), 1);
+        connections.pass_over(1);
+        assert_eq!(connections.preferred(), 0);
     }
 }

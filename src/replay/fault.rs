@@ -1,23 +1,47 @@
 //! What befell one request: a class of [`Failure`] and a message, from the errors of the layers.
 
+use super::echo::repeats;
 use crate::domain::outcome::Failure;
 use rustix::io::Errno;
 use std::error::Error;
 use std::io;
+
+/// Stands for a server's words that may not be kept.
+const LEFT_OUT: &str = "the server's message repeats the prompt and is left out";
 
 /// Why one request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     /// The class.
     pub(super) class: Failure,
-    /// The words; masked and cut later.
+    /// What happened, in this program's or the system's words; masked and cut later.
     pub(super) message: String,
+    /// What the server says about it; left out of results when it repeats the prompt.
+    pub(super) server_words: Option<String>,
 }
 
 impl Fault {
     /// Returns a fault of `class`.
     pub(super) fn new(class: Failure, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self { class, message: message.into(), server_words: None }
+    }
+
+    /// Returns a fault that the server explains; `message` may be empty.
+    pub(super) fn explained(
+        class: Failure,
+        message: impl Into<String>,
+        words: impl Into<Option<String>>,
+    ) -> Self {
+        Self { server_words: words.into(), ..Self::new(class, message) }
+    }
+
+    /// Returns message and server's words as one text; the words are left out when they repeat
+    /// the `body` that was sent (but for `model`).
+    pub(super) fn text(&self, body: &[u8], model: &str) -> String {
+        let Some(words) = &self.server_words else { return self.message.clone() };
+        let words = if repeats(words, body, model) { LEFT_OUT } else { words };
+        let between = if self.message.is_empty() { "" } else { ": " };
+        format!("{}{between}{words}", self.message)
     }
 
     /// Returns the fault of a system error: `client_resource` when this machine ran out of

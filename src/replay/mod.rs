@@ -12,6 +12,7 @@ mod client;
 pub mod clock;
 mod connection;
 mod dispatch;
+mod echo;
 mod error;
 mod fault;
 mod preflight;
@@ -299,7 +300,7 @@ async fn serve(
             let outcome = if client.stop.requested() {
                 answer::unsent(&next.request)
             } else {
-                client.perform(next).await
+                Rc::clone(&client).perform(next).await
             };
             drop(permit);
             client.progress.record(outcome.was_sent, outcome.failure.is_some());

@@ -34,7 +34,7 @@ impl Progress {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns the requests in flight.
+    /// Returns the requests in flight: their connection stands, and the answer is not in yet.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
     }

@@ -64,8 +64,6 @@ pub struct Digests {
 pub struct Timeouts {
     /// Until the connection stands.
     pub connect_ms: Option<u64>,
-    /// Until the response headers are complete.
-    pub headers_ms: Option<u64>,
     /// Until the first generated text.
     pub first_token_ms: Option<u64>,
     /// Between two reads of the answer.
@@ -138,8 +136,6 @@ pub struct RunManifest {
     pub settings: BTreeMap<String, String>,
     /// What the server said about itself.
     pub server_facts: BTreeMap<String, String>,
-    /// Names of the report files in this directory.
-    pub report_files: Vec<String>,
 }
 
 impl RunManifest {
@@ -163,7 +159,6 @@ impl RunManifest {
             host: Host::this(),
             settings: BTreeMap::new(),
             server_facts: BTreeMap::new(),
-            report_files: Vec::new(),
         }
     }
 

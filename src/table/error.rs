@@ -117,6 +117,12 @@ pub enum TableError {
         /// The request.
         request_id: u64,
     },
+    /// A run that is to be recovered is still being written.
+    #[error("{}: the run is still going on: this file is being written", path.display())]
+    GoesOn {
+        /// The file.
+        path: PathBuf,
+    },
     /// A JSON file or the JSON in a Parquet file does not have the expected form.
     #[error("{}: {what} does not have the expected form", path.display())]
     Json {
@@ -182,6 +188,7 @@ impl TableError {
                 "look for this value in the input; it cannot be right".to_owned()
             }
             Self::Order { .. } => "sort the rows before they are written".to_owned(),
+            Self::GoesOn { .. } => "wait until it ends, or stop it with Ctrl-C".to_owned(),
             Self::Twice { .. } => "this is a bug of tracewright; please report it".to_owned(),
             Self::Json { .. } => "the file was changed or made by another version".to_owned(),
             Self::Digest { .. } => {

@@ -3,10 +3,12 @@
 //! While a run goes on, outcomes are appended to `requests.arrows.partial`, an Arrow IPC stream
 //! that can be read up to its last batch. [`OutcomeRecorder::finish`] sorts it by `request_id` and
 //! turns it into the two Parquet files; after a kill, [`recover`] does the same and marks every
-//! planned request without an outcome as `unknown_after_kill`. Latencies in the columns come from
+//! planned request without an outcome as `unknown_after_kill`. The recorder holds a lock on the
+//! forerunner, so that nobody recovers a run that goes on. Latencies in the columns come from
 //! `domain::metric`.
 
 mod columns;
+mod lock;
 mod sorted;
 
 use super::error::TableError;
@@ -19,6 +21,7 @@ use crate::domain::time::{NANOS_PER_SECOND, Nanos};
 use serde::{Deserialize, Serialize};
 use sorted::Sorted;
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// File name of the forerunner.
@@ -45,6 +48,8 @@ pub struct OutcomeRecorder {
     pending: Vec<RequestOutcome>,
     pending_since: Option<Nanos>,
     recorded: Ids,
+    /// Held as long as this lives: the run goes on.
+    _lock: File,
 }
 
 impl OutcomeRecorder {
@@ -52,7 +57,7 @@ impl OutcomeRecorder {
     ///
     /// # Errors
     ///
-    /// If the directory holds outcomes already, or the system refuses.
+    /// If the directory holds outcomes already, or the system refuses, also the lock.
     pub fn create(dir: &Path) -> Result<Self, TableError> {
         let path = dir.join(PARTIAL_FILE);
         for path in [dir.join(REQUESTS.file), path.clone()] {
@@ -60,9 +65,11 @@ impl OutcomeRecorder {
                 return Err(TableError::Exists { path });
             }
         }
+        let stream = IpcWriter::create(&path, &columns::schema())?;
         Ok(Self {
+            _lock: lock::take(&path)?,
             dir: dir.to_owned(),
-            stream: IpcWriter::create(&path, &columns::schema())?,
+            stream,
             pending: Vec::new(),
             pending_since: None,
             recorded: Ids::default(),
@@ -166,11 +173,13 @@ pub fn needs_recovery(dir: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// If there is no forerunner, or a file cannot be read or written.
+/// If there is no forerunner, the run that writes it goes on, or a file cannot be read or written.
 pub fn recover(
     dir: &Path,
     planned: impl IntoIterator<Item = Result<Vec<ScheduledRequest>, TableError>>,
 ) -> Result<OutcomeMetadata, TableError> {
+    let partial = dir.join(PARTIAL_FILE);
+    let _held = partial.exists().then(|| lock::take(&partial)).transpose()?;
     convert_partial(dir, planned, Ending::MayBreakOff)
 }
 
@@ -432,6 +441,23 @@ mod tests {
         assert_eq!(size(), empty);
         recorder.append(&outcomes[2..]).unwrap();
         assert!(size() > empty);
+    }
+
+    #[test]
+    fn a_run_that_is_idle_is_not_recovered() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let mut recorder = OutcomeRecorder::create(dir).unwrap();
+        recorder.append(&Draw::new(1).outcomes(&[0])).unwrap();
+        recorder.flush().unwrap();
+        insta::assert_snapshot!(shown(dir, &recover(dir, []).unwrap_err()), @"
+        DIR/requests.arrows.partial: the run is still going on: this file is being written
+        hint: wait until it ends, or stop it with Ctrl-C
+        ");
+        assert!(needs_recovery(dir), "the forerunner is still there");
+        drop(recorder);
+        assert_eq!(recover(dir, []).unwrap().recorded, 1);
+        assert_eq!(read(dir).len(), 1);
     }
 
     #[test]

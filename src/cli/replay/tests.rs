@@ -76,7 +76,7 @@ fn write_pool(dir: &Path) -> String {
     pool_table::write(dir, &manifest, &[text], false).unwrap().pool_digest
 }
 
-fn write_plan(path: &Path, pool_digest: String, count: u64) {
+fn write_plan(path: &Path, pool_digest: String, count: u64, min_tokens: Option<u32>) {
     let metadata = PlanMetadata {
         mode: PlanMode::Recorded,
         seed: 7,
@@ -103,7 +103,7 @@ fn write_plan(path: &Path, pool_digest: String, count: u64) {
         content_tokens: 2,
         template_tokens: None,
         max_tokens: 1,
-        min_tokens: None,
+        min_tokens,
         stream: true,
         prefix_block_ids: Vec::new(),
         recorded_status: None,
@@ -124,10 +124,10 @@ fn replayed(refuse: bool, pool_digest: Option<&str>) -> Replayed {
     let root = tempfile::tempdir().unwrap();
     let (pool, plan) = (root.path().join("pool"), root.path().join("plan.parquet"));
     let digest = write_pool(&pool);
-    write_plan(&plan, pool_digest.map_or(digest, str::to_owned), 20);
+    write_plan(&plan, pool_digest.map_or(digest, str::to_owned), 20, None);
     let url = serve(refuse);
     let header = format!("X-Api-Key: {KEY}");
-    let typed = ["x", "--url", &url, "--model", "m", "--header", &header];
+    let typed = ["x", "--url", &url, "--model", "m", "--header", &header, "--reconnect-stale"];
     let typed = Typed::try_parse_from(typed).unwrap().target;
     let globals = Globals { seed: 42, quiet: true, no_progress: true, force: false };
     let runs = root.path().join("runs");
@@ -159,6 +159,7 @@ fn a_run_directory_holds_every_row_and_no_secret() {
         assert_eq!((manifest.status, manifest.planned), (RunStatus::Complete, 20));
         assert_eq!((manifest.seed, manifest.ended_at.is_some()), (7, true));
         assert!(dir.plan().is_file());
+        assert_eq!(manifest.settings.get("reconnected").map(String::as_str), Some("0"));
         for file in std::fs::read_dir(dir.path()).unwrap() {
             let path = file.unwrap().path();
             let bytes = std::fs::read(&path).unwrap();
@@ -168,6 +169,32 @@ fn a_run_directory_holds_every_row_and_no_secret() {
             }
         }
     }
+}
+
+#[test]
+fn a_plan_that_forces_lengths_is_noticed() {
+    let root = tempfile::tempdir().unwrap();
+    for (name, rows, min_tokens) in [("a", 3, Some(1)), ("b", 3, None), ("c", 0, Some(1))] {
+        let path = root.path().join(name);
+        write_plan(&path, "d".to_owned(), rows, min_tokens);
+        assert_eq!(forces_lengths(&path).unwrap(), name == "a", "{name}");
+    }
+    insta::assert_snapshot!([NOT_FORCED, STOPPING].join("\n"), @"
+    the plan asks for exact output lengths; without --ignore-eos the server may stop early, and the report will show the shortfall
+    stopping: nothing new is sent; Ctrl-C again cuts what is in flight
+    ");
+}
+
+#[test]
+fn a_copied_plan_stands_whole_or_not_at_all() {
+    let root = tempfile::tempdir().unwrap();
+    let (from, to) = (root.path().join("from"), root.path().join("plan.parquet"));
+    copy_whole(&from, &to).unwrap_err();
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+    std::fs::write(&from, "plan").unwrap();
+    copy_whole(&from, &to).unwrap();
+    assert_eq!(std::fs::read(&to).unwrap(), b"plan");
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2, "no partial file");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Chat completions: one user message out, `choices[].delta` in.
 
 use super::Chunk;
-use super::wire::{NO_MESSAGE, TextBytes, Usage, error_message};
+use super::wire::{NO_MESSAGE, Part, TextBytes, error_message, finish_reason, usage};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize)]
@@ -17,10 +17,11 @@ pub(super) const fn prompt(text: &str) -> (&'static str, [Message<'_>; 1]) {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Event {
+struct Event<'a> {
     object: Option<String>,
     choices: Option<Vec<Choice>>,
-    usage: Option<Usage>,
+    #[serde(borrow)]
+    usage: Part<'a>,
     error: Option<serde::de::IgnoredAny>,
 }
 
@@ -56,13 +57,13 @@ struct Function {
 
 /// Reads the data of one event; see [`super::Api::read`].
 pub(super) fn read(data: &[u8]) -> Result<Chunk, usize> {
-    let event: Event = serde_json::from_slice(data).map_err(|error| error.column())?;
-    let mut chunk = Chunk { usage: event.usage.map(|usage| usage.counts()), ..Chunk::default() };
+    let event: Event<'_> = serde_json::from_slice(data).map_err(|error| error.column())?;
+    let mut chunk = Chunk { usage: usage(event.usage), ..Chunk::default() };
     if event.error.is_some() || event.object.as_deref() == Some("error") {
         chunk.error = Some(error_message(data).unwrap_or_else(|| NO_MESSAGE.to_owned()));
     }
     for choice in event.choices.unwrap_or_default() {
-        chunk.finish_reason = choice.finish_reason.or(chunk.finish_reason);
+        chunk.finish_reason = finish_reason(choice.finish_reason).or(chunk.finish_reason);
         let Some(delta) = choice.delta else { continue };
         chunk.content_bytes += delta.content.0 + delta.refusal.0;
         // Some servers send the same text under both names; it counts once.
@@ -119,6 +120,14 @@ mod tests {
             "prompt_tokens_details":null}}"#;
         let counts = Counts { output: Some(4), ..Counts::default() };
         assert_eq!(read(json.as_bytes()).unwrap().usage, Some(counts));
+    }
+
+    #[test]
+    fn an_empty_finish_reason_is_none() {
+        let reason = |json: &str| read(json.as_bytes()).unwrap().finish_reason;
+        assert_eq!(reason(r#"{"choices":[{"delta":{},"finish_reason":""}]}"#), None);
+        let two = r#"{"choices":[{"finish_reason":"stop"},{"finish_reason":""}]}"#;
+        assert_eq!(reason(two).as_deref(), Some("stop"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Usage as Counts;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// Stands for the words of an error that has none.
@@ -31,38 +32,63 @@ impl<'de> Deserialize<'de> for TextBytes {
     }
 }
 
-/// A `usage` object.
+/// Longest finish reason that is kept, in bytes.
+const MAX_REASON_BYTES: usize = 64;
+
+/// Returns a finish reason fit for a result. It is a foreign text: one that is no plain word is
+/// `other`, and an empty one is none, so that a stream that breaks off after it is not complete.
+pub(super) fn finish_reason(word: Option<String>) -> Option<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    word.filter(|word| !word.is_empty()).map(|word| {
+        let known = word.len() <= MAX_REASON_BYTES && word.bytes().all(plain);
+        if known { word } else { "other".to_owned() }
+    })
+}
+
+/// A part of an event whose form is not trusted.
+pub(super) type Part<'a> = Option<&'a RawValue>;
+
+/// A `usage` object, not trusted: a count may be anything.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Usage {
-    prompt_tokens: Option<u32>,
-    completion_tokens: Option<u32>,
-    prompt_tokens_details: Option<InputDetails>,
-    completion_tokens_details: Option<OutputDetails>,
+struct Usage<'a> {
+    #[serde(borrow)]
+    prompt_tokens: Part<'a>,
+    #[serde(borrow)]
+    completion_tokens: Part<'a>,
+    #[serde(borrow)]
+    prompt_tokens_details: Part<'a>,
+    #[serde(borrow)]
+    completion_tokens_details: Part<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct InputDetails {
-    cached_tokens: Option<u32>,
+struct Details<'a> {
+    #[serde(borrow)]
+    cached_tokens: Part<'a>,
+    #[serde(borrow)]
+    reasoning_tokens: Part<'a>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    reasoning_tokens: Option<u32>,
-}
-
-impl Usage {
-    /// Returns the counts under the program's own words.
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
-            input: self.prompt_tokens,
-            cached_input: self.prompt_tokens_details.as_ref().and_then(|d| d.cached_tokens),
-            output: self.completion_tokens,
-            reasoning: self.completion_tokens_details.as_ref().and_then(|d| d.reasoning_tokens),
-        }
-    }
+/// Returns the counts of a `usage` object under the program's own words; `None` when it has none.
+///
+/// A count that is negative, no whole number, a text or beyond 32 bits is not known.
+pub(super) fn usage(part: Part<'_>) -> Option<Counts> {
+    let count = |part: Part<'_>| part?.get().parse::<u32>().ok();
+    let details = |part: Part<'_>| {
+        let found: Option<Details<'_>> =
+            part.and_then(|part| serde_json::from_str(part.get()).ok());
+        found.map_or((None, None), |d| (count(d.cached_tokens), count(d.reasoning_tokens)))
+    };
+    let usage: Usage<'_> = serde_json::from_str(part?.get()).ok()?;
+    let counts = Counts {
+        input: count(usage.prompt_tokens),
+        cached_input: details(usage.prompt_tokens_details).0,
+        output: count(usage.completion_tokens),
+        reasoning: details(usage.completion_tokens_details).1,
+    };
+    (counts != Counts::default()).then_some(counts)
 }
 
 /// Returns the server's own words in an error answer: `error.message`, `error`, `message`, or the
@@ -95,6 +121,42 @@ mod tests {
         assert_eq!(bytes(r#""""#), Some(0));
         assert_eq!(bytes(r#""a\n\u4e2d""#), Some(5));
         assert_eq!(bytes(r#"["a"]"#), None);
+    }
+
+    #[test]
+    fn counts_that_are_none() {
+        fn counts(json: &str) -> Option<Counts> {
+            usage(Some(serde_json::from_str(json).expect(json)))
+        }
+        for count in ["-1", "4294967296", "1e400", "99999999999999999999999", "1.5", r#""7""#, "{}"]
+        {
+            let json = format!(r#"{{"prompt_tokens":{count},"completion_tokens":4}}"#);
+            let known = Counts { output: Some(4), ..Counts::default() };
+            assert_eq!(counts(&json), Some(known), "{count}");
+            let json = format!(r#"{{"prompt_tokens_details":{{"cached_tokens":{count}}}}}"#);
+            assert_eq!(counts(&json), None, "{count}");
+        }
+        for json in ["{}", "null", "7", r#""x""#, "[]", "[[1]]"] {
+            assert_eq!(counts(json), None, "{json}");
+        }
+        let most = counts(r#"{"prompt_tokens":4294967295}"#).and_then(|counts| counts.input);
+        assert_eq!(most, Some(u32::MAX));
+    }
+
+    #[test]
+    fn finish_reasons_are_plain_words() {
+        let long = "x".repeat(65);
+        for (given, kept) in [
+            ("", None),
+            ("stop", Some("stop")),
+            ("max_tokens-2", Some("max_tokens-2")),
+            ("the prompt", Some("other")),
+            ("\u{4e2d}", Some("other")),
+            (long.as_str(), Some("other")),
+        ] {
+            assert_eq!(finish_reason(Some(given.to_owned())).as_deref(), kept, "{given}");
+        }
+        assert_eq!(finish_reason(None), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! on the same monotonic clock, so an instant can be checked against the truth: never before the
 //! write. No test asserts that anything was quick.
 
+mod hostile;
 mod server;
 
 use super::api::{Api, BodyOptions};
@@ -25,6 +26,7 @@ const TEXT: &str = r#"{"choices":[{"delta":{"content":"hi"}}]}"#;
 const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
 const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":3}}"#;
 const KEY: &str = "sk-planted-key";
+const PROMPT: &str = "hello, planted \"prompt\" of all the tests,\nin two lines";
 
 fn events(data: &[&str]) -> String {
     data.iter().flat_map(|data| ["data: ", data, "\n\n"]).collect()
@@ -57,9 +59,14 @@ fn run(config: &ReplayConfig, count: u64, gap: Nanos) -> Ran {
 }
 
 fn run_stopping(config: &ReplayConfig, count: u64, gap: Nanos, stop: &Arc<Stop>) -> Ran {
+    run_at(config, (0..count).map(|id| Nanos(id * gap.0)).collect(), stop)
+}
+
+/// Replays one request at each of these times.
+fn run_at(config: &ReplayConfig, due: Vec<Nanos>, stop: &Arc<Stop>) -> Ran {
     let rows: Vec<Result<Vec<ScheduledRequest>, BoxError>> =
-        (0..count).map(|id| Ok(vec![request(id, id * gap.0)])).collect();
-    let load = Load { rows: rows.into_iter(), prompt: |_: &ScheduledRequest| Ok("hello".into()) };
+        (0..).zip(due).map(|(id, due)| Ok(vec![request(id, due.0)])).collect();
+    let load = Load { rows: rows.into_iter(), prompt: |_: &ScheduledRequest| Ok(PROMPT.into()) };
     let (sender, mut receiver) = mpsc::channel(4);
     let taker = std::thread::spawn(move || {
         let mut outcomes = Vec::new();
@@ -180,9 +187,9 @@ fn the_request_as_the_server_sees_it() {
     accept: text/event-stream
     authorization: Bearer sk-planted-key
     x-extra: yes
-    content-length: 129
+    content-length: 181
 
-    {"model":"m","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hello"}]}
+    {"model":"m","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hello, planted \"prompt\" of all the tests,\nin two lines"}]}
     "#);
 }
 
@@ -203,7 +210,7 @@ fn failures_of_status_are_told_apart() {
     let redirect = http(302, "location: http://elsewhere/\r\ncontent-length: 0");
     let (failure, message) = class(Script::new().write(redirect));
     assert_eq!(failure, Some(Failure::Protocol));
-    insta::assert_snapshot!(message, @"HTTP 302 Found, redirect to `http://elsewhere/` is not followed");
+    insta::assert_snapshot!(message, @"HTTP 302 Found is not followed: redirect to `http://elsewhere/`");
     let outcome = one(answer(429));
     assert_eq!((outcome.http_status_code, outcome.at.first_text), (Some(429), None));
     assert!(outcome.was_sent && outcome.at.closed.is_some());
@@ -243,39 +250,50 @@ fn a_connection_cut_in_the_stream_is_truncated_unless_the_answer_was_complete() 
 
 #[test]
 fn nothing_comes_in_time() {
-    let soon = Nanos::from_millis(300);
+    // Long enough for a starved server to write what it writes before it hangs.
+    let soon = Nanos::from_millis(3_000);
     let first = Limits { first_token: soon, ..Limits::default() };
     let idle = Limits { idle: soon, ..Limits::default() };
-    let hang = |script: Script, limits: Limits| {
-        let outcome = one_within(script.then(After::Hang), limits);
-        (outcome.failure, outcome.failure_message.unwrap_or_default())
-    };
-    let (failure, message) = hang(Script::new(), first);
-    assert_eq!(failure, Some(Failure::HeadersTimeout));
-    insta::assert_snapshot!(message, @"no headers within 0.3 s");
     let head = Script::new().write(http(200, "transfer-encoding: chunked"));
-    let (failure, message) = hang(head.clone().write(chunked(&events(&[ROLE]))), first);
-    assert_eq!(failure, Some(Failure::FirstTokenTimeout));
-    insta::assert_snapshot!(message, @"no generated text within 0.3 s");
-    let (failure, message) = hang(head.clone().write(chunked(&events(&[TEXT]))), idle);
-    assert_eq!(failure, Some(Failure::IdleTimeout));
-    insta::assert_snapshot!(message, @"no further bytes within 0.3 s");
+    let with = |data: &[&str]| head.clone().write(chunked(&events(data)));
+    let cases = [
+        (Script::new(), first),
+        (with(&[ROLE]), first),
+        (with(&[TEXT]), idle),
+        (with(&[TEXT, STOP, "[DONE]"]), idle),
+    ];
+    let hanging = cases.map(|(script, limits)| {
+        std::thread::spawn(move || one_within(script.then(After::Hang), limits))
+    });
+    let outcomes = hanging.map(|case| case.join().expect("a replay"));
+    let told: Vec<String> = outcomes
+        .iter()
+        .map(|outcome| {
+            let class = outcome.failure.map_or("none", Failure::as_str);
+            format!("{class} {}", outcome.failure_message.as_deref().unwrap_or_default())
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n").trim_end(), @"
+    headers_timeout no headers within 3 s
+    first_token_timeout no generated text within 3 s
+    idle_timeout no further bytes within 3 s
+    none
+    ");
     // After the end marker nothing is missing: the answer is complete.
-    let done = head.write(chunked(&events(&[TEXT, STOP, "[DONE]"])));
-    let outcome = one_within(done.then(After::Hang), idle);
-    assert_eq!((outcome.failure, outcome.at.closed), (None, outcome.at.done_marker));
+    let [.., done] = outcomes;
+    assert_eq!(done.at.closed, done.at.done_marker);
 }
 
 #[test]
 fn the_total_limit_ends_a_stream_that_drips() {
     let head = http(200, "transfer-encoding: chunked");
     let mut script = Script::new().write(head);
-    for _ in 0..100 {
+    for _ in 0..500 {
         script = script.write(chunked(&events(&[TEXT]))).pause(20);
     }
     let server = Server::start(vec![script.then(After::Close)]);
     let mut config = config(&server.url);
-    config.limits.total = Nanos::from_millis(300);
+    config.limits.total = Nanos::from_millis(3_000);
     let ran = run(&config, 1, Nanos::ZERO);
     assert_eq!(ran.only().failure, Some(Failure::TotalTimeout));
     assert!(!ran.only().chunks.is_empty(), "what came before is kept");
@@ -294,6 +312,7 @@ fn nobody_listens() {
     let outcome = ran.only();
     assert_eq!(outcome.failure, Some(Failure::Connect));
     assert!(!outcome.was_sent && outcome.at.sent.is_none() && outcome.at.connect_start.is_some());
+    assert_eq!(outcome.in_flight, None, "it was never sent");
 }
 
 #[test]
@@ -338,9 +357,11 @@ fn reqwest_shows_no_socket_reads() {
 fn a_reused_connection_that_died_is_its_own_class() {
     // The first answer keeps the connection open; the second request on it finds it closed.
     let scripts = || vec![stream(&whole()), Script::new().then(After::Close), stream(&whole())];
-    let gap = Nanos::from_millis(300);
+    // The cap makes the second request wait for the first, however slow that is.
+    let gap = Nanos::from_millis(500);
     let server = Server::start(scripts());
     let mut config = config(&server.url);
+    config.max_concurrency = NonZeroU32::new(1);
     let ran = run(&config, 2, gap);
     let [first, second] = ran.outcomes.as_slice() else { panic!("two rows") };
     assert_eq!((first.failure, first.connection_reused), (None, Some(false)));
@@ -359,7 +380,7 @@ fn a_reused_connection_that_died_is_its_own_class() {
 #[test]
 fn a_connection_closed_while_idle_is_not_used() {
     let server = Server::start(vec![stream(&whole()).then(After::Close)]);
-    let ran = run(&config(&server.url), 3, Nanos::from_millis(200));
+    let ran = run(&config(&server.url), 3, Nanos::from_millis(1_000));
     assert!(ran.outcomes.iter().all(RequestOutcome::succeeded), "{:?}", ran.outcomes);
     assert_eq!(ran.summary.unwrap().connections_opened, 3);
 }
@@ -391,6 +412,7 @@ fn a_cap_makes_requests_wait_and_shows_it() {
     config.max_concurrency = NonZeroU32::new(1);
     let ran = run(&config, 4, Nanos::ZERO);
     assert_eq!(ran.summary.unwrap().peak_in_flight, 1);
+    assert!(ran.outcomes.iter().all(|o| o.in_flight == Some(1)));
     let mut ends: Vec<_> = ran.outcomes.iter().map(|o| (o.at.sent, o.at.closed)).collect();
     ends.sort();
     for pair in ends.windows(2) {
@@ -406,17 +428,15 @@ fn a_stop_yields_every_row() {
     let server = Server::start(vec![Script::new().then(After::Hang)]);
     let mut config = config(&server.url);
     config.grace = Nanos::from_millis(50);
+    config.limits.first_token = Nanos::from_millis(600_000);
     let stop = Arc::new(Stop::default());
     let stopper = {
         let (stop, server) = (Arc::clone(&stop), server.clone());
         std::thread::spawn(move || {
-            while server.posts() < 3 {
-                std::thread::yield_now();
-            }
+            server.await_posts(3);
             stop.request();
         })
     };
-    // The tenth request would be due in an hour.
     let ran = run_stopping(&config, 3_000, Nanos::from_millis(100), &stop);
     stopper.join().unwrap();
     let summary = ran.summary.expect("a replay");
@@ -425,6 +445,8 @@ fn a_stop_yields_every_row() {
     assert!(ran.outcomes.iter().all(|o| o.failure == Some(Failure::Cancelled)));
     let sent = ran.outcomes.iter().filter(|o| o.was_sent).count();
     assert!((3..3_000).contains(&sent), "{sent} sent");
+    // The server may read the last of them after the run.
+    server.await_posts(sent);
     assert_eq!(server.posts(), sent);
 }
 

@@ -111,6 +111,17 @@ impl Server {
         self.seen.posts.load(Ordering::SeqCst)
     }
 
+    /// Waits until so many POSTs were read.
+    pub(super) fn await_posts(&self, count: usize) {
+        for _ in 0..6_000 {
+            if self.posts() >= count {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{} of {count} POSTs within a minute", self.posts());
+    }
+
     pub(super) fn last_request(&self) -> String {
         self.seen.last.lock().expect("no panic").clone()
     }
