@@ -6,6 +6,7 @@
 use super::environment;
 use super::failure::{self, Failed};
 use super::globals::Globals;
+use super::paths;
 use super::print;
 use crate::domain::trace::IngestCounts;
 use crate::ingest::format::generic::parse_map;
@@ -108,6 +109,8 @@ pub(crate) fn ingest_to(
         let message = format!("--max-reject-share: expected a share from 0 to 1, found {share}");
         return Err(Failed::usage(message, None).into());
     }
+    let inputs = logs.iter().chain(&reading.salt_file).map(PathBuf::as_path);
+    paths::keep_inputs(inputs, &[out, &Rejects::path_beside(out)])?;
     let options = options(reading, out, globals)?;
     let total = logs.iter().filter_map(|log| log.metadata().ok()).map(|meta| meta.len()).sum();
     let bar = print::progress(globals, total, "bytes read");
@@ -123,8 +126,9 @@ pub(crate) fn ingest_to(
         // What was refused explains why nothing is left.
         print_reasons(globals, &reasons);
     })?;
-    trace.finish(&ingested.metadata)?;
+    // Never a trace whose rejects are missing.
     let rejects_file = rejects.commit()?;
+    trace.finish(&ingested.metadata)?;
     print_summary(globals, &ingested, logs.len());
     print_reasons(globals, &reasons);
     if let Some(path) = rejects_file {
@@ -302,6 +306,23 @@ mod tests {
         let text = failure::render(&error);
         assert!(text.contains("the header is of no known format: a, b\nhint: known"), "{text}");
         assert_eq!(names(folder.path()), ["log.csv", "salt"]);
+    }
+
+    #[test]
+    fn force_replaces_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("own.rejects.jsonl");
+        std::fs::write(&log, LOG).unwrap();
+        let reading = reading(folder.path());
+        let logs = [log.clone()];
+        // As the trace, as the rejects beside it, and the salt in place of a log.
+        for out in ["own.rejects.jsonl", "own.parquet", "salt"] {
+            let out = folder.path().join(out);
+            let error = ingest_to(&logs, &reading, &out, &globals(true)).unwrap_err();
+            assert!(error.to_string().contains("would replace the input"), "{error}");
+        }
+        assert_eq!(std::fs::read(log).unwrap(), LOG.as_bytes());
+        assert_eq!(names(folder.path()), ["own.rejects.jsonl", "salt"]);
     }
 
     #[test]
