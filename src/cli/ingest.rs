@@ -160,7 +160,7 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
     let hasher = hasher(reading.salt_file.as_deref(), globals)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let spill_folder = folder.unwrap_or(Path::new(".")).to_owned();
-    Ok(Options { hints, hasher, spill_folder, run_rows: sort::RUN_ROWS })
+    Ok(Options { hints, hasher, spill_folder, run_bytes: sort::RUN_BYTES })
 }
 
 /// Parses `ms` or `COLUMN=ms`.

@@ -194,6 +194,17 @@ word_enum! {
     }
 }
 
+impl Status {
+    /// Returns whether a request of this end counts as failed; a client that hung up is none, and
+    /// an unknown end is taken as good.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Error | Self::Timeout | Self::RateLimited)
+    }
+}
+
+/// About how many bytes of memory a record without blocks takes.
+pub const ROW_BYTES: usize = 700;
+
 /// One request as the client experienced it, after merging attempts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestRecord {
@@ -363,6 +374,13 @@ impl RequestRecord {
             scenario: Scenario::Single,
             flags: Vec::new(),
         }
+    }
+
+    /// Returns about how many bytes of memory the record takes.
+    ///
+    /// Its lists of blocks can be thousands long; everything else is small.
+    pub fn weight_bytes(&self) -> usize {
+        ROW_BYTES + 8 * self.prefix_block_hashes.len()
     }
 
     /// Returns whether the output length was cut before the model chose to stop.

@@ -9,7 +9,7 @@
 use super::arrivals::Arrivals;
 use super::error::FitError;
 use super::lengths::LengthTables;
-use super::mix::{self, MixCounts};
+use super::mix::MixCounts;
 use crate::domain::convert;
 use crate::domain::limits;
 use crate::domain::record::{ArrivalSource, CacheStatus, RequestRecord, Status, TokenSource};
@@ -96,7 +96,7 @@ impl Fitter {
             Status::Unknown => self.rows.unknown_status += 1,
             Status::Error | Status::Timeout | Status::RateLimited => self.rows.failed += 1,
         }
-        if !mix::is_failure(record.status) {
+        if !record.status.is_failure() {
             self.input.add(record.input_tokens, false, minute);
             self.output.add(record.output_tokens, record.output_is_censored(), minute);
         }

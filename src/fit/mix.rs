@@ -68,7 +68,7 @@ impl MixCounts {
         self.known_input += u64::from(record.input_tokens.is_some());
         let long = record.input_tokens.is_some_and(|tokens| tokens > long_context_tokens);
         self.long_context += u64::from(long);
-        self.failed += u64::from(is_failure(record.status));
+        self.failed += u64::from(record.status.is_failure());
         self.unknown_end += u64::from(record.status == Status::Unknown);
         self.known_output += u64::from(record.output_tokens.is_some());
         let tools = record.tool_definition_count.is_some() || record.tool_call_count.is_some();
@@ -211,11 +211,6 @@ impl MixCounts {
         let what = format!("requests of scenario `{scenario}`");
         make_share((what, "all requests".to_owned()), (count, self.total), basis)
     }
-}
-
-/// Returns whether a request of this end counts as failed; a client that hung up is none.
-pub(super) const fn is_failure(status: Status) -> bool {
-    matches!(status, Status::Error | Status::Timeout | Status::RateLimited)
 }
 
 /// Returns a share; unknown when there is nothing to count.

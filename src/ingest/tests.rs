@@ -4,7 +4,7 @@
 //! stand beside the repository; a test that does not find them says so and is skipped.
 
 use super::*;
-use crate::domain::record::{ArrivalSource, CacheStatus, Flag, RagLabel, Status};
+use crate::domain::record::{ArrivalSource, CacheStatus, Flag, ROW_BYTES, RagLabel, Status};
 use crate::domain::scenario::Scenario;
 use crate::domain::time::WallTime;
 use crate::table::trace::{TraceReader, TraceWriter};
@@ -34,7 +34,7 @@ fn read_with(inputs: &[PathBuf], hints: Hints, run_rows: usize) -> Result<Got, S
         hints,
         hasher: Hasher::new(b"a salt for tests"),
         spill_folder: folder.path().to_owned(),
-        run_rows,
+        run_bytes: run_rows * ROW_BYTES,
     };
     let mut rejects = Rejects::create(&trace, false).unwrap();
     let mut rows = Vec::new();
@@ -486,7 +486,7 @@ fn a_planted_secret_reaches_no_output() {
         hints: hints(),
         hasher: Hasher::new(b"a salt for tests"),
         spill_folder: folder.path().to_owned(),
-        run_rows: 3,
+        run_bytes: 3 * ROW_BYTES,
     };
     let mut rejects = Rejects::create(&trace, false).unwrap();
     let mut writer = TraceWriter::create(&trace, false).unwrap();
