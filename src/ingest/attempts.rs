@@ -20,6 +20,8 @@ use std::collections::{HashMap, VecDeque};
 const MAX_PAUSE_US: i64 = 60_000_000;
 /// The same where only the session id links them.
 const MAX_SESSION_PAUSE_US: i64 = 5_000_000;
+/// Attempts counted at most: what the trace's column holds.
+const MAX_ATTEMPTS: u16 = i16::MAX.unsigned_abs();
 /// The format whose session ids may stand for calls.
 const SESSION_LINKS_IN: &str = super::format::Format::LitellmSpendlogs.as_str();
 /// Rows that may wait, in bytes of memory; beyond it the oldest one is taken as complete.
@@ -218,7 +220,7 @@ fn merge(earlier: &mut RequestRecord, later: RequestRecord) {
     last.session_id_hash = last.session_id_hash.or(first.session_id_hash);
     last.duration_us = last.duration_us.map(|duration| duration + waited);
     last.time_to_first_chunk_us = last.time_to_first_chunk_us.map(|ttft| ttft + waited);
-    last.attempt_count = attempts;
+    last.attempt_count = attempts.min(MAX_ATTEMPTS);
     last.flags.push(Flag::AttemptsMerged);
     last.flags.sort_unstable();
     last.flags.dedup();

@@ -116,7 +116,9 @@ pub fn ingest(
     for path in inputs {
         reading.read_file(path, progress)?;
     }
+    let decisions = reading.remarks();
     let Reading { sorter, mut metadata, .. } = reading;
+    metadata.decisions.extend(decisions);
     let sorted = sorter.finish()?;
     let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
     let (quality, merged) = write_rows(&sorted, keep_scenario, &mut metadata.decisions, sink)?;
@@ -193,6 +195,26 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Returns what was decided record by record, as counts.
+    fn remarks(&self) -> Vec<Decision> {
+        let remark = |count: u64, what: &str, why: &str| {
+            let decision =
+                Decision { what: what.to_owned(), value: count.to_string(), why: why.to_owned() };
+            (count > 0).then_some(decision)
+        };
+        let hidden = remark(
+            self.shared.hidden,
+            "names kept as `other`",
+            "models, providers or errors that could be a person, a key or an address",
+        );
+        let ambiguous = remark(
+            self.shared.zone.ambiguous.get(),
+            "times where clocks change",
+            "the zone has them twice, and the first is taken, or never; order there is not sure",
+        );
+        hidden.into_iter().chain(ambiguous).collect()
+    }
+
     fn read_file(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), IngestError> {
         let sample = Sample::read(path)?;
         let hints = &self.options.hints;
