@@ -1,7 +1,6 @@
 //! Limits that decide whether a result may be believed, one constant each.
 //!
-//! The lateness rules follow "Load-run statistics" of the project's statistics notes, restated in
-//! `docs/metrics.md`.
+//! `docs/metrics.md` says what the lateness rules are for.
 
 use super::time::Nanos;
 
