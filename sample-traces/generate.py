@@ -49,6 +49,8 @@ TURN_SHARES = {2: 0.32, 3: 0.22, 4: 0.15, 5: 0.11, 6: 0.08, 7: 0.05, 8: 0.04, 9:
 THINK_MEDIAN_S, THINK_SIGMA, THINK_MAX_S = 25.0, 1.0, 1_800.0
 FAILURE_SHARE, INCIDENT_FAILURE_SHARE = 0.018, 0.30
 INCIDENT = (2 * DAY_MS + 14 * HOUR_MS, 2 * DAY_MS + 14 * HOUR_MS + 12 * MINUTE_MS)  # Wednesday
+TRACE_ID_SHARE, FALLBACK_SHARE = 0.5, 0.2  # of retried calls; of those with a trace id, if answered
+READ_ERROR_MS = 6_000  # nobody goes on within this time after a failure
 RETRY_SHARE, HANG_UP_SHARE, CACHE_HIT_SHARE = 0.45, 0.011, 0.022  # the last one of short chats
 CRON_SHARE_OF_RAG, BATCH_SHARE_OF_LONG = 0.35, 0.55
 DAY_FACTOR = [1.0, 1.08, 1.1, 1.05, 0.92, 0.38, 0.33]
@@ -124,6 +126,7 @@ class Attempt:
     first: int | None
     end: int
     error: tuple | None = None  # (code, class)
+    group: str | None = None  # where a fallback sent it; None is the model asked for
 
 
 @dataclass
@@ -228,7 +231,7 @@ def serve(draw, call, weights):
         start = end + round(draw.between(400, 2_500))
         failing = draw.chance(0.15)
     if len(call.attempts) > (call.status == "failed"):
-        call.trace_id = draw.uuid()  # only retried calls carry it
+        call.trace_id = draw.uuid()  # only retried calls carry it, and not all: see plant_links
     if call.status == "failed":
         return
     busy = min(2.0, weights[min(start, WEEK_MS - 1) // MINUTE_MS])
@@ -275,7 +278,8 @@ def session_calls(draw, arrival, turns, weights):
         history = call.input_tokens + call.output_tokens
         think = min(THINK_MAX_S, draw.lognormal(math.log(THINK_MEDIAN_S), THINK_SIGMA))
         calls.append(call)
-        arrival = call.end + max(1, round(think * 1_000.0))
+        pause = max(1, round(think * 1_000.0))
+        arrival = call.end + (max(pause, READ_ERROR_MS) if call.status == "failed" else pause)
     return [call for call in calls if call.arrival < WEEK_MS]
 
 
@@ -304,6 +308,7 @@ def all_calls():
         calls.extend(session_calls(draw, at, turns, weights))
     calls.sort(key=lambda call: (call.arrival, call.sub_ms, call.request_id))
     plant_cache_hits(calls)
+    plant_links(calls)
     draw = Draw("spoofed")
     shorts = [c for c in calls if c.kind == "short_chat" and c.status == "ok" and not c.cache_hit_of]
     for _ in range(SPOOFED_TAGS):
@@ -327,6 +332,20 @@ def plant_cache_hits(calls):
                 call.attempts = [Attempt(call.arrival, end, end)]
                 continue
         answered.append(call)
+
+
+def plant_links(calls):
+    """Takes the trace id from some retried calls, as gateways that only write the session id do,
+    and lets the last attempt of some others go to another model."""
+    draw, others = Draw("links"), {"chat-small": "chat-large", "chat-large": "chat-small"}
+    for call in calls:
+        if call.trace_id is None:
+            continue
+        keep, fall_back = draw.chance(TRACE_ID_SHARE), draw.chance(FALLBACK_SHARE)
+        if not keep:
+            call.trace_id = None
+        elif fall_back and call.status == "ok" and call.group in others:
+            call.attempts[-1].group = others[call.group]
 
 
 # ---------------------------------------------------------------- LiteLLM rows
@@ -368,7 +387,8 @@ def metadata_of(call, attempt):
 
 def row_of(call, attempt, draw):
     """One spend-log row. Failures have 0 tokens and a request id of their own."""
-    model, provider, _ = MODELS[call.group]
+    group = attempt.group or call.group
+    model, provider, _ = MODELS[group]
     failed, hit = attempt.error is not None, call.cache_hit_of is not None
     tokens = (0, 0) if failed else (call.input_tokens, call.output_tokens)
     request_id = draw.uuid() if failed else call.request_id
@@ -384,7 +404,7 @@ def row_of(call, attempt, draw):
         "completion_tokens": tokens[1], "startTime": stamp(attempt.start),
         "endTime": stamp(attempt.end), "request_duration_ms": attempt.end - attempt.start,
         "completionStartTime": stamp(attempt.end if attempt.first is None else attempt.first),
-        "model": model, "model_id": digest_of("deployment " + model), "model_group": call.group,
+        "model": model, "model_id": digest_of("deployment " + model), "model_group": group,
         "custom_llm_provider": provider, "api_base": "https://llm.example.test/v1",
         "user": "default_user_id", "metadata": metadata_of(call, attempt),
         "cache_hit": "True" if hit else "False",
@@ -443,7 +463,7 @@ def litellm_lines(calls, nulls):
     for call in calls:
         for attempt in call.attempts:
             row = row_of(call, attempt, draw)
-            if call.trace_id is None:  # attempts are told to belong together by their model_group
+            if len(call.attempts) == 1:  # attempts are told to belong together by their model_group
                 plant_nulls(row, draw, nulls)
             rows.append((attempt.end, row))
     nulls["finish_reason_length"] = sum(
@@ -576,6 +596,9 @@ def truth_of(calls, lines, nulls, answered, blocks):
             "retried": sum(len(call.attempts) > 1 for call in calls),
             "retried_and_answered": sum(
                 len(call.attempts) > 1 and call.status != "failed" for call in calls),
+            "retried_with_trace_id": sum(call.trace_id is not None for call in calls),
+            "fell_back_to_another_model": sum(
+                a.group is not None for call in calls for a in call.attempts),
             "hang_ups": sum(call.status == "hang_up" for call in calls),
             "cache_hits": sum(call.cache_hit_of is not None for call in calls),
             "cut_at_max_tokens": sum(call.finish == "length" for call in calls),

@@ -5,6 +5,7 @@
 
 use super::failure::Failed;
 use super::globals::Globals;
+use super::paths;
 use super::print;
 use crate::domain::limits;
 use crate::domain::workload::WorkloadModel;
@@ -40,6 +41,7 @@ pub(crate) struct Args {
 
 /// Fits a trace, writes the model and prints it.
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
+    paths::keep_inputs([args.trace.as_path()], &[&args.output])?;
     // An output that cannot be written is better known before a long trace is read.
     drop(PartialFile::create(&args.output, globals.force)?);
     let options = FitOptions { long_context_tokens: args.long_context_tokens };
@@ -126,6 +128,17 @@ mod tests {
         assert_eq!(written.trace_digest.map(|digest| digest.len()), Some(64));
         let again = run(&args, &globals()).unwrap_err();
         assert!(failure::render(&again).contains("exists already"), "{again}");
+    }
+
+    #[test]
+    fn force_does_not_replace_the_trace() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = trace(dir.path(), 9, Status::Ok);
+        let before = std::fs::read(&path).unwrap();
+        let args = Args { trace: path.clone(), output: path.clone(), long_context_tokens: 100 };
+        let error = run(&args, &Globals { force: true, ..globals() }).unwrap_err();
+        assert!(error.to_string().contains("would replace the input"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 
     #[test]

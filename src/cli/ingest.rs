@@ -6,6 +6,7 @@
 use super::environment;
 use super::failure::{self, Failed};
 use super::globals::Globals;
+use super::paths;
 use super::print;
 use crate::domain::trace::IngestCounts;
 use crate::ingest::format::generic::parse_map;
@@ -14,12 +15,16 @@ use crate::ingest::stamp::Unit;
 use crate::ingest::{
     Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Zone, sort,
 };
+use crate::table::TableError;
+use crate::table::query::{self, ModelQuality};
 use crate::table::trace::TraceWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Reject reasons printed.
 const SHOWN_REASONS: usize = 5;
+/// Models printed.
+const SHOWN_MODELS: usize = 20;
 
 /// Read gateway logs into a trace
 ///
@@ -108,6 +113,8 @@ pub(crate) fn ingest_to(
         let message = format!("--max-reject-share: expected a share from 0 to 1, found {share}");
         return Err(Failed::usage(message, None).into());
     }
+    let inputs = logs.iter().chain(&reading.salt_file).map(PathBuf::as_path);
+    paths::keep_inputs(inputs, &[out, &Rejects::path_beside(out)])?;
     let options = options(reading, out, globals)?;
     let total = logs.iter().filter_map(|log| log.metadata().ok()).map(|meta| meta.len()).sum();
     let bar = print::progress(globals, total, "bytes read");
@@ -123,8 +130,9 @@ pub(crate) fn ingest_to(
         // What was refused explains why nothing is left.
         print_reasons(globals, &reasons);
     })?;
-    trace.finish(&ingested.metadata)?;
+    // Never a trace whose rejects are missing.
     let rejects_file = rejects.commit()?;
+    trace.finish(&ingested.metadata)?;
     print_summary(globals, &ingested, logs.len());
     print_reasons(globals, &reasons);
     if let Some(path) = rejects_file {
@@ -136,7 +144,8 @@ pub(crate) fn ingest_to(
     if too_many_rejects {
         print::line_to_stderr(&too_many(&ingested.metadata.counts, found, share));
     }
-    Ok(Done { table: ingested.quality.render(&ingested.metadata), too_many_rejects })
+    let table = ingested.quality.render(&ingested.metadata) + &models(out, globals)?;
+    Ok(Done { table, too_many_rejects })
 }
 
 fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<Options> {
@@ -156,7 +165,7 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
     let hasher = hasher(reading.salt_file.as_deref(), globals)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let spill_folder = folder.unwrap_or(Path::new(".")).to_owned();
-    Ok(Options { hints, hasher, spill_folder, run_rows: sort::RUN_ROWS })
+    Ok(Options { hints, hasher, spill_folder, run_bytes: sort::RUN_BYTES })
 }
 
 /// Parses `ms` or `COLUMN=ms`.
@@ -187,6 +196,41 @@ fn salt_home() -> Result<PathBuf, IngestError> {
     let home = || environment::variable("HOME").map(|home| PathBuf::from(home).join(".config"));
     let config = config.filter(|path| path.is_absolute()).or_else(home);
     Ok(config.ok_or(IngestError::NoSaltHome)?.join("tracewright").join("salt"))
+}
+
+/// Returns the part of the quality table by model; empty, with a note, where this build has no
+/// query engine.
+fn models(trace: &Path, globals: &Globals) -> Result<String, TableError> {
+    match query::quality_by_model(trace) {
+        Ok(models) => Ok(model_table(&models)),
+        Err(TableError::FeatureOff { .. }) => {
+            print::note(globals, "by model: not counted, this build has no `polars`");
+            Ok(String::new())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn model_table(models: &[ModelQuality]) -> String {
+    let line = |name: &str, cells: [String; 6]| {
+        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+        format!("{name:<28} {}\n", cells.join(" "))
+    };
+    let head = ["rows", "no input", "no output", "failed", "median in", "median out"];
+    let mut text = format!("\n{}", line("by model asked for", head.map(str::to_owned)));
+    let median = |median: Option<f64>| median.map_or_else(|| "-".to_owned(), |m| format!("{m:.1}"));
+    for model in models.iter().take(SHOWN_MODELS) {
+        let counts = [model.rows, model.missing_input, model.missing_output, model.failed];
+        let [rows, no_input, no_output, failed] = counts.map(|count| count.to_string());
+        let medians = [median(model.median_input), median(model.median_output)];
+        let [input, output] = medians;
+        let name = model.model.as_deref().unwrap_or("(none)");
+        text += &line(name, [rows, no_input, no_output, failed, input, output]);
+    }
+    if models.len() > SHOWN_MODELS {
+        text += &format!("{} more models\n", models.len() - SHOWN_MODELS);
+    }
+    text
 }
 
 fn print_summary(globals: &Globals, ingested: &Ingested, files: usize) {
@@ -305,6 +349,23 @@ mod tests {
     }
 
     #[test]
+    fn force_replaces_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("own.rejects.jsonl");
+        std::fs::write(&log, LOG).unwrap();
+        let reading = reading(folder.path());
+        let logs = [log.clone()];
+        // As the trace, as the rejects beside it, and the salt in place of a log.
+        for out in ["own.rejects.jsonl", "own.parquet", "salt"] {
+            let out = folder.path().join(out);
+            let error = ingest_to(&logs, &reading, &out, &globals(true)).unwrap_err();
+            assert!(error.to_string().contains("would replace the input"), "{error}");
+        }
+        assert_eq!(std::fs::read(log).unwrap(), LOG.as_bytes());
+        assert_eq!(names(folder.path()), ["own.rejects.jsonl", "salt"]);
+    }
+
+    #[test]
     fn options_that_make_no_sense_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("t.parquet");
@@ -318,6 +379,29 @@ mod tests {
         insta::assert_snapshot!(refuse(|r| r.map = vec!["a".to_owned()]), @"--map: expected `FIELD=COLUMN` with a known field, found `a`");
         insta::assert_snapshot!(refuse(|_| {}), @"no log named: expected at least one file, found none");
         assert_eq!(parse_unit("t=ns").unwrap(), (Some("t".to_owned()), Unit::Nanos));
+    }
+
+    #[test]
+    fn every_model_has_its_line() {
+        let model = |name: Option<&str>, median| ModelQuality {
+            model: name.map(str::to_owned),
+            rows: 30,
+            missing_input: 1,
+            missing_output: 2,
+            failed: 3,
+            median_input: median,
+            mean_input: None,
+            median_output: median,
+            mean_output: None,
+        };
+        let text = model_table(&[model(Some("chat-small"), Some(12.5)), model(None, None)]);
+        insta::assert_snapshot!(text.trim(), @r"
+        by model asked for                   rows     no input    no output       failed    median in   median out
+        chat-small                             30            1            2            3         12.5         12.5
+        (none)                                 30            1            2            3            -            -
+        ");
+        let many = vec![model(None, None); SHOWN_MODELS + 2];
+        assert!(model_table(&many).ends_with("\n2 more models\n"));
     }
 
     #[test]

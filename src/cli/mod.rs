@@ -11,6 +11,7 @@ mod fit;
 mod globals;
 mod ingest;
 mod mock;
+mod paths;
 mod plan;
 mod pool;
 mod print;

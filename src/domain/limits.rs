@@ -1,7 +1,6 @@
 //! Limits that decide whether a result may be believed, one constant each.
 //!
-//! The lateness rules follow wrk2, which counts latency from the time when a request was due: a
-//! sender that falls behind its schedule must say so. `docs/metrics.md` states them as formulas.
+//! `docs/metrics.md` says what the lateness rules are for.
 
 use super::time::Nanos;
 

@@ -85,6 +85,8 @@ word_enum! {
     pub enum TokenSource {
         /// The model provider.
         Provider = "provider",
+        /// The log states it, and not who counted.
+        Logged = "logged",
         /// The inference engine.
         Engine = "engine",
         /// The gateway's own estimate.
@@ -191,8 +193,23 @@ word_enum! {
         CacheHit = "cache_hit",
         /// More cached than input tokens; the cached count became null.
         CachedExceedsInput = "cached_exceeds_input",
+        /// More reasoning than output tokens; the reasoning count became null.
+        ReasoningExceedsOutput = "reasoning_exceeds_output",
+        /// The first chunk was later than the end; the time to it became null.
+        TtftExceedsDuration = "ttft_exceeds_duration",
     }
 }
+
+impl Status {
+    /// Returns whether a request of this end counts as failed; a client that hung up is none, and
+    /// an unknown end is taken as good.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Error | Self::Timeout | Self::RateLimited)
+    }
+}
+
+/// About how many bytes of memory a record without blocks takes.
+pub const ROW_BYTES: usize = 700;
 
 /// One request as the client experienced it, after merging attempts.
 #[derive(Clone, Debug, PartialEq)]
@@ -231,7 +248,7 @@ pub struct RequestRecord {
     pub request_model: Option<Arc<str>>,
     /// The model that answered.
     pub response_model: Option<Arc<str>>,
-    /// The path without query, ids masked.
+    /// The family of the path, one of the common APIs'.
     pub endpoint_family: Option<Arc<str>>,
     /// Which kind of traffic it is.
     pub workload_class: WorkloadClass,
@@ -365,12 +382,50 @@ impl RequestRecord {
         }
     }
 
+    /// Makes parts of token counts null that are larger than their whole, with a flag.
+    ///
+    /// Where the whole is not known, nothing contradicts the part and it stays.
+    pub fn drop_impossible_parts(&mut self) {
+        let exceeds = |part: Option<u32>, whole: Option<u32>| whole.is_some() && part > whole;
+        if exceeds(self.cache_read_input_tokens, self.input_tokens) {
+            self.cache_read_input_tokens = None;
+            self.flags.push(Flag::CachedExceedsInput);
+        }
+        if exceeds(self.reasoning_output_tokens, self.output_tokens) {
+            self.reasoning_output_tokens = None;
+            self.flags.push(Flag::ReasoningExceedsOutput);
+        }
+    }
+
+    /// Returns about how many bytes of memory the record takes.
+    ///
+    /// Its lists of blocks can be thousands long; everything else is small.
+    pub fn weight_bytes(&self) -> usize {
+        ROW_BYTES + 8 * self.prefix_block_hashes.len()
+    }
+
     /// Returns whether the output length was cut before the model chose to stop.
     ///
-    /// True for `finish_reason = length` and for client hang-ups: the natural length is longer
-    /// than the logged one (right-censored).
+    /// True for a finish reason that says so, for an output as long as its limit, and for client
+    /// hang-ups: the natural length is longer than the logged one (right-censored).
     pub fn output_is_censored(&self) -> bool {
+        let cut = |reason: &Arc<str>| matches!(&**reason, "length" | "max_tokens" | "incomplete");
+        let at_limit = self.max_tokens.zip(self.output_tokens);
         self.status == Status::Cancelled
-            || self.finish_reasons.iter().any(|reason| matches!(&**reason, "length" | "max_tokens"))
+            || at_limit.is_some_and(|(limit, output)| limit > 0 && output >= limit)
+            || self.finish_reasons.iter().any(cut)
+    }
+
+    /// Returns whether the row shows if its output was cut: a finish reason, a limit beside a
+    /// count, or a client that hung up.
+    pub fn shows_if_cut(&self) -> bool {
+        self.status == Status::Cancelled
+            || !self.finish_reasons.is_empty()
+            || self.max_tokens.is_some()
+    }
+
+    /// Returns whether text was asked for; embeddings and rerankings have no output tokens.
+    pub const fn is_generation(&self) -> bool {
+        !matches!(self.operation, Operation::Embeddings | Operation::Rerank)
     }
 }

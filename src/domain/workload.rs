@@ -47,6 +47,14 @@ pub struct RowCounts {
     pub cancelled: u64,
     /// Rows whose end is not known.
     pub unknown_status: u64,
+    /// Rows that ask for no text (embeddings, rerankings); they are in no fit and in no other
+    /// count but `total`.
+    #[serde(default)]
+    pub not_generation: u64,
+    /// Rows that show whether their output was cut: a finish reason, a token limit, or a client
+    /// that hung up.
+    #[serde(default)]
+    pub with_ending: u64,
 }
 
 /// Measured quantiles, in tokens.

@@ -10,9 +10,11 @@ use crate::domain::workload::{
 /// Returns the table that `tracewright fit` prints; ends with a newline.
 pub fn describe(model: &WorkloadModel) -> String {
     let mut lines = rows(model);
-    for length in [&model.input_tokens, &model.output_tokens] {
+    // No limit and no finish reason in the whole trace: which outputs were cut cannot be seen.
+    let outputs_show = model.rows.with_ending > 0;
+    for (length, shows) in [(&model.input_tokens, true), (&model.output_tokens, outputs_show)] {
         lines.push(String::new());
-        lines.extend(length_table(length));
+        lines.extend(length_table(length, shows));
     }
     lines.push(String::new());
     match &model.arrivals {
@@ -32,19 +34,31 @@ pub fn describe(model: &WorkloadModel) -> String {
 
 fn rows(model: &WorkloadModel) -> Vec<String> {
     let rows = &model.rows;
-    vec![
+    let mut lines = vec![
         format!("rows: {} in the trace, {} with an arrival time", rows.total, rows.with_arrival),
         format!(
             "  ok {}, end unknown {} (taken as ok), cancelled {} (output cut), failed {} (not in length fits)",
             rows.ok, rows.unknown_status, rows.cancelled, rows.failed
         ),
-    ]
+    ];
+    if rows.not_generation > 0 {
+        lines.push(format!(
+            "  not generation {} (embeddings, rerankings: in no fit)",
+            rows.not_generation
+        ));
+    }
+    lines
 }
 
-fn length_table(length: &LengthModel) -> Vec<String> {
+fn length_table(length: &LengthModel, shows_if_cut: bool) -> Vec<String> {
+    let cut = if shows_if_cut {
+        format!("{} of them cut", length.censored)
+    } else {
+        "cut unknown".to_owned()
+    };
     let mut lines = vec![format!(
-        "{}: {} fitted ({} of them cut), left out: {} zero, {} without a count",
-        length.field, length.n, length.censored, length.zero, length.missing
+        "{}: {} fitted ({cut}), left out: {} zero, {} without a count",
+        length.field, length.n, length.zero, length.missing
     )];
     let (Some(min), Some(max), Some(mean)) = (length.min, length.max, length.mean) else {
         return lines;
@@ -189,7 +203,7 @@ mod tests {
           lognormal input: does not fit: D 0.143, W1 34 % of the mean; p50 24 % too low, p90 34 % too high, p99 211 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
           exponential input: does not fit: D 0.160, W1 33 % of the mean; p50 30 % too low, p90 29 % too high, p99 136 % too high; odd and even minutes of the trace differ by D 0.500, W1 49 %
 
-        output_tokens: 234 fitted (0 of them cut), left out: 0 zero, 0 without a count
+        output_tokens: 234 fitted (cut unknown), left out: 0 zero, 0 without a count
           min 1, mean 41.6, max 90
           family      method   parameters (± standard error)                   D   W1 %      p50      p90      p99
           measured                                                                            40       78       89
@@ -210,11 +224,11 @@ mod tests {
           requests with retrieved documents (explicit or strong sign): unknown, the trace does not show it
           requests of more than 4000 input tokens: 59.17 % [52.85, 65.19] = 142 of 240 (requests with a known input length); measured
           failed requests: 2.50 % [1.15, 5.35] = 6 of 240 (all requests); measured
-          requests of scenario `single`: 100.00 % [98.42, 100.00] = 240 of 240 (all requests); assumed
-          requests of scenario `multi_turn`: 0.00 % [0.00, 1.58] = 0 of 240 (all requests); assumed
+          requests of scenario `single`: 100.00 % [98.42, 100.00] = 240 of 240 (all requests; visible: tools 0, documents 0); assumed
+          requests of scenario `multi_turn`: 0.00 % [0.00, 1.58] = 0 of 240 (all requests; visible: tools 0, documents 0); assumed
           requests of scenario `rag`: unknown, the trace does not show it
           requests of scenario `agent`: unknown, the trace does not show it
-          requests of scenario `long_output`: 0.00 % [0.00, 1.58] = 0 of 240 (all requests); assumed
+          requests of scenario `long_output`: 0.00 % [0.00, 1.58] = 0 of 240 (all requests; visible: tools 0, documents 0); assumed
 
         warning: input_tokens: the lognormal that `classic` plans draw from does not fit (D 0.143, W1 34 % of the mean); such plans will be off, use `--mode recorded`
         warning: output_tokens: the exponential that `classic` plans draw from does not fit (D 0.144, W1 28 % of the mean); such plans will be off, use `--mode recorded`
@@ -238,7 +252,7 @@ mod tests {
           lognormal input: too few lengths to say: D 0.229, W1 9.1 % of the mean; p50 3 % too low, p90 8 % too high, p99 33 % too high
           exponential input: too few lengths to say: D 0.508, W1 55 % of the mean; p50 31 % too low, p90 87 % too high, p99 259 % too high
 
-        output_tokens: 3 fitted (0 of them cut), left out: 0 zero, 0 without a count
+        output_tokens: 3 fitted (cut unknown), left out: 0 zero, 0 without a count
           min 1, mean 2.0, max 3
           family      method   parameters (± standard error)                   D   W1 %      p50      p90      p99
           measured                                                                             2        3        3
@@ -257,11 +271,11 @@ mod tests {
           requests with retrieved documents (explicit or strong sign): unknown, the trace does not show it
           requests of more than 4000 input tokens: 0.00 % [0.00, 56.15] = 0 of 3 (requests with a known input length); measured
           failed requests: 0.00 % [0.00, 56.15] = 0 of 3 (all requests); measured
-          requests of scenario `single`: 100.00 % [43.85, 100.00] = 3 of 3 (all requests); assumed
+          requests of scenario `single`: 100.00 % [43.85, 100.00] = 3 of 3 (all requests; visible: tools 0, documents 0); assumed
           requests of scenario `multi_turn`: unknown, the trace does not show it
           requests of scenario `rag`: unknown, the trace does not show it
           requests of scenario `agent`: unknown, the trace does not show it
-          requests of scenario `long_output`: 0.00 % [0.00, 56.15] = 0 of 3 (all requests); assumed
+          requests of scenario `long_output`: 0.00 % [0.00, 56.15] = 0 of 3 (all requests; visible: tools 0, documents 0); assumed
 
         warning: input_tokens: 3 lengths are too few to judge a fit
         warning: output_tokens: 3 lengths are too few to judge a fit

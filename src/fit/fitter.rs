@@ -3,13 +3,13 @@
 //! `RequestRecord`s in arrival order go in, a `WorkloadModel` comes out. Rows that failed keep
 //! their arrival but not their lengths; an unknown end is taken as good; lengths of zero or
 //! without a count are counted, not fitted; an answer cut by its limit or by the client is known
-//! only as "longer than this". Answers from a gateway's cache stay in and are counted. Draws
+//! only as "longer than this". Embeddings and rerankings are counted and in no fit. Answers from a gateway's cache stay in and are counted. Draws
 //! nothing, reads no clock, keeps no row.
 
 use super::arrivals::Arrivals;
 use super::error::FitError;
 use super::lengths::LengthTables;
-use super::mix::{self, MixCounts};
+use super::mix::MixCounts;
 use crate::domain::convert;
 use crate::domain::limits;
 use crate::domain::record::{ArrivalSource, CacheStatus, RequestRecord, Status, TokenSource};
@@ -84,19 +84,25 @@ impl Fitter {
     /// When it arrives before the row added last, or before the origin of a part.
     pub fn add(&mut self, record: &RequestRecord) -> Result<(), FitError> {
         let row = self.rows.total + 1;
+        if !record.is_generation() {
+            self.rows.total = row;
+            self.rows.not_generation += 1;
+            return Ok(());
+        }
         let minute = match record.arrival_time {
             Some(at) => Some(self.arrivals.add(at, row)?),
             None => None,
         };
         self.rows.total = row;
         self.rows.with_arrival = self.arrivals.n();
+        self.rows.with_ending += u64::from(record.shows_if_cut());
         match record.status {
             Status::Ok => self.rows.ok += 1,
             Status::Cancelled => self.rows.cancelled += 1,
             Status::Unknown => self.rows.unknown_status += 1,
             Status::Error | Status::Timeout | Status::RateLimited => self.rows.failed += 1,
         }
-        if !mix::is_failure(record.status) {
+        if !record.status.is_failure() {
             self.input.add(record.input_tokens, false, minute);
             self.output.add(record.output_tokens, record.output_is_censored(), minute);
         }
@@ -136,6 +142,8 @@ impl Fitter {
         self.rows.failed += later.rows.failed;
         self.rows.cancelled += later.rows.cancelled;
         self.rows.unknown_status += later.rows.unknown_status;
+        self.rows.not_generation += later.rows.not_generation;
+        self.rows.with_ending += later.rows.with_ending;
         self.input.merge(&later.input);
         self.output.merge(&later.output);
         self.mix.merge(&later.mix);
@@ -201,7 +209,8 @@ impl Fitter {
                 warnings.push(format!("{count} of {} rows {text}", self.rows.total));
             }
         };
-        let untimed = arrivals.map_or(0, |_| self.rows.total - self.rows.with_arrival);
+        let untimed = arrivals
+            .map_or(0, |_| self.rows.total - self.rows.not_generation - self.rows.with_arrival);
         remark(untimed, "have no arrival time; they are in the lengths only");
         remark(
             self.remarks.doubtful_arrivals,
@@ -338,6 +347,26 @@ mod tests {
         }
         assert!(input.fit(Family::Lognormal, FitMethod::Discrete).is_none(), "all equal");
         assert!(input.fit(Family::Exponential, FitMethod::Discrete).is_some());
+    }
+
+    #[test]
+    fn embeddings_are_counted_and_in_no_fit() {
+        let mut rows = vec![row(Some(0), Some(7), Some(9)), row(Some(5), Some(900), None)];
+        let without = fitted(&rows[..1]).finish("0", None).unwrap();
+        rows[1].operation = crate::domain::record::Operation::Embeddings;
+        let mut model = fitted(&rows).finish("0", None).unwrap();
+        assert_eq!((model.rows.total, model.rows.not_generation), (2, 1));
+        assert_eq!((model.rows.ok, model.rows.with_arrival), (1, 1));
+        model.rows = without.rows.clone();
+        assert_eq!(model, without);
+    }
+
+    #[test]
+    fn an_output_at_its_limit_is_cut() {
+        let limited = |limit| RequestRecord { max_tokens: limit, ..row(None, Some(7), Some(9)) };
+        let rows = [limited(Some(9)), limited(Some(8)), limited(Some(10)), limited(None)];
+        let model = fitted(&rows).finish("0", None).unwrap();
+        assert_eq!((model.output_tokens.censored, model.rows.with_ending), (2, 3));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A token count X is ceil(Y) of a continuous length Y > 0, so X has support 1, 2, 3, … and
 //! P(X = k) = F(k) − F(k − 1). In the upper tail the probability is taken from the complement
 //! S = 1 − F, because F(k) − F(k − 1) cancels there. `libm` computes erfc, ln and exp in software,
-//! so that equal inputs give equal bits on every platform. Source: any textbook of survival
+//! which keeps results from hanging on the system's mathematics library; equal bits are tested on
+//! one platform only. Source: any textbook of survival
 //! analysis; the trap of cancellation is shown in a test.
 
 use crate::domain::convert;

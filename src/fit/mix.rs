@@ -41,6 +41,7 @@ pub(super) struct MixCounts {
     long_context: u64,
     failed: u64,
     unknown_end: u64,
+    /// Rows whose output is known, or that failed and have none.
     known_output: u64,
     known_tools: u64,
     scenarios: BTreeMap<Scenario, u64>,
@@ -68,9 +69,10 @@ impl MixCounts {
         self.known_input += u64::from(record.input_tokens.is_some());
         let long = record.input_tokens.is_some_and(|tokens| tokens > long_context_tokens);
         self.long_context += u64::from(long);
-        self.failed += u64::from(is_failure(record.status));
+        self.failed += u64::from(record.status.is_failure());
         self.unknown_end += u64::from(record.status == Status::Unknown);
-        self.known_output += u64::from(record.output_tokens.is_some());
+        let output = record.output_tokens.is_some() || record.status.is_failure();
+        self.known_output += u64::from(output);
         let tools = record.tool_definition_count.is_some() || record.tool_call_count.is_some();
         self.known_tools += u64::from(tools);
         *self.scenarios.entry(record.scenario).or_default() += 1;
@@ -138,7 +140,7 @@ impl MixCounts {
             ),
             rag_requests: share(
                 "requests with retrieved documents (explicit or strong sign)",
-                "requests that show whether they carry documents",
+                &self.rag_denominator(),
                 (self.explicit_rag + self.strong_rag, self.judged_rag),
                 self.rag_basis(),
             ),
@@ -172,9 +174,21 @@ impl MixCounts {
         if stated { ShareBasis::Measured } else { ShareBasis::Assumed }
     }
 
-    /// Only a log that states it is a measurement; "no rule fired" is a rule too.
+    fn rag_denominator(&self) -> String {
+        let words = "requests that show whether they carry documents";
+        if self.judged_rag == self.total {
+            words.to_owned()
+        } else {
+            format!("{words}, {} do not", self.total - self.judged_rag)
+        }
+    }
+
+    /// Only a log that states it of every request is a measurement; "no rule fired" is a rule too.
     const fn rag_basis(&self) -> ShareBasis {
-        let stated = self.explicit_rag > 0 && self.strong_rag == 0 && self.heuristic_rag == 0;
+        let stated = self.explicit_rag > 0
+            && self.strong_rag == 0
+            && self.heuristic_rag == 0
+            && self.judged_rag == self.total;
         if stated { ShareBasis::Measured } else { ShareBasis::Assumed }
     }
 
@@ -191,31 +205,45 @@ impl MixCounts {
         make_share((what, denominator), (self.failed, self.total), basis)
     }
 
-    /// A kind that the trace cannot show is unknown; the kinds that remain are then assumed.
+    /// A kind that the trace cannot show is unknown; the kinds that remain are then assumed, and so
+    /// is every kind where some requests do not show what decides it.
     fn scenario(&self, scenario: Scenario) -> Share {
         let count = self.scenarios.get(&scenario).copied().unwrap_or(0);
         let visible = [
-            (Scenario::Agent, self.known_tools > 0),
-            (Scenario::Rag, self.judged_rag > 0),
-            (Scenario::MultiTurn, !self.sessions.is_empty()),
-            (Scenario::LongOutput, self.known_output > 0),
+            (Scenario::Agent, self.known_tools),
+            (Scenario::Rag, self.judged_rag),
+            (Scenario::MultiTurn, if self.sessions.is_empty() { 0 } else { self.total }),
+            (Scenario::LongOutput, self.known_output),
         ];
-        let hidden = visible.iter().any(|&(kind, seen)| kind == scenario && !seen);
+        let hidden = visible.iter().any(|&(kind, seen)| kind == scenario && seen == 0);
         let basis = if hidden && count == 0 {
             ShareBasis::Unknown
-        } else if visible.iter().all(|&(_, seen)| seen) {
+        } else if visible.iter().all(|&(_, seen)| seen == self.total) {
             self.session_basis()
         } else {
             ShareBasis::Assumed
         };
         let what = format!("requests of scenario `{scenario}`");
-        make_share((what, "all requests".to_owned()), (count, self.total), basis)
+        make_share((what, self.scenario_denominator()), (count, self.total), basis)
     }
-}
 
-/// Returns whether a request of this end counts as failed; a client that hung up is none.
-pub(super) const fn is_failure(status: Status) -> bool {
-    matches!(status, Status::Error | Status::Timeout | Status::RateLimited)
+    /// Returns the denominator of scenarios with what only some of the requests show.
+    fn scenario_denominator(&self) -> String {
+        let parts = [
+            ("tools", self.known_tools),
+            ("documents", self.judged_rag),
+            ("outputs", self.known_output),
+        ];
+        let partly: Vec<String> = parts
+            .iter()
+            .filter(|(_, seen)| *seen < self.total)
+            .map(|(what, seen)| format!("{what} {seen}"))
+            .collect();
+        if partly.is_empty() {
+            return "all requests".to_owned();
+        }
+        format!("all requests; visible: {}", partly.join(", "))
+    }
 }
 
 /// Returns a share; unknown when there is nothing to count.
@@ -321,6 +349,9 @@ mod tests {
         let mut rows =
             vec![labelled(RagLabel::Explicit), labelled(RagLabel::NoEvidence), row(None)];
         let rag = counted(&rows).finish(1).rag_requests;
+        assert_eq!((rag.count, rag.of, rag.basis), (1, 2, ShareBasis::Assumed));
+        assert_eq!(rag.denominator, "requests that show whether they carry documents, 1 do not");
+        let rag = counted(&rows[..2]).finish(1).rag_requests;
         assert_eq!((rag.count, rag.of, rag.basis), (1, 2, ShareBasis::Measured));
         rows.extend([labelled(RagLabel::Strong), labelled(RagLabel::Heuristic)]);
         let counts = counted(&rows);

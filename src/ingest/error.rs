@@ -29,6 +29,12 @@ pub enum IngestError {
         /// The path, as the user named it.
         file: Arc<str>,
     },
+    /// A pipe, a terminal or another device: it can be read once only, and a log is read twice.
+    #[error("{file}: expected a regular file, found a pipe or a device")]
+    NotAFile {
+        /// The path, as the user named it.
+        file: Arc<str>,
+    },
     /// No byte, or nothing but a byte-order mark.
     #[error("{file}: expected records, found an empty file")]
     Empty {
@@ -257,6 +263,7 @@ impl IngestError {
             Self::NoInput => "for example `tracewright ingest spendlogs.jsonl -o trace.parquet`",
             Self::Unreadable { .. } => "check the name and who may read it",
             Self::Directory { .. } => "name the files in it, for example `DIR/*.jsonl.gz`",
+            Self::NotAFile { .. } => "unpack or save it to a file first",
             Self::Empty { .. } => "export the log again, or leave this file out",
             Self::Unwritable { .. } => "choose a folder that exists, can be written and has room",
             Self::TooManyFiles => "join files, or make more than one trace",
@@ -285,6 +292,7 @@ mod tests {
             IngestError::NoInput,
             IngestError::Unreadable { file: file.clone(), source: io() },
             IngestError::Directory { file: file.clone() },
+            IngestError::NotAFile { file: file.clone() },
             IngestError::Empty { file: file.clone() },
             IngestError::Binary { file: file.clone(), what: "a zip archive" },
             IngestError::Cut { file: file.clone(), container: "gzip", byte: 7 },
@@ -340,6 +348,8 @@ mod tests {
             check the name and who may read it
         a.log: expected a log file, found a directory
             name the files in it, for example `DIR/*.jsonl.gz`
+        a.log: expected a regular file, found a pipe or a device
+            unpack or save it to a file first
         a.log: expected records, found an empty file
             export the log again, or leave this file out
         a.log: expected JSONL or CSV text, found a zip archive

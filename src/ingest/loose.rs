@@ -49,6 +49,15 @@ impl<'a> Loose<'a> {
         cell.map_or(Self::Null, |text| Self::Text(Cow::Borrowed(text)))
     }
 
+    /// Returns whether there is no value: null, or a text that stands for "nothing".
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Text(text) => is_nothing(text),
+            _ => false,
+        }
+    }
+
     /// Returns the text, when it is one and not empty or a word for "nothing".
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -86,7 +95,7 @@ impl<'a> Loose<'a> {
     ///
     /// # Errors
     ///
-    /// If it is negative, fractional, above 4294967295 or not a number.
+    /// If it is negative, fractional, above 2147483647 or not a number.
     pub fn count(&self, field: &'static str) -> Result<Option<u32>, FieldError> {
         let Some(number) = self.number(field)? else { return Ok(None) };
         let whole = match number {
@@ -98,9 +107,10 @@ impl<'a> Loose<'a> {
             Some(number) if number < 0 => {
                 Err(FieldError::new(field, "is negative, not a whole number"))
             }
-            Some(number) => match u32::try_from(number) {
-                Ok(count) => Ok(Some(count)),
-                Err(_) => Err(FieldError::new(field, "is above 4294967295")),
+            // The trace's narrowest columns of counts have 32 bits with a sign.
+            Some(number) => match i32::try_from(number) {
+                Ok(count) => Ok(Some(count.unsigned_abs())),
+                Err(_) => Err(FieldError::new(field, "is above 2147483647")),
             },
         }
     }
@@ -129,7 +139,7 @@ impl<'a> Loose<'a> {
 
 /// Words that stand for "no value" in exports.
 fn is_nothing(text: &str) -> bool {
-    matches!(text, "" | "-" | "None" | "null" | "NULL" | "nan" | "NaN")
+    matches!(text.trim(), "" | "-" | "None" | "null" | "NULL" | "nan" | "NaN")
 }
 
 /// Returns a float as a whole number when it is one.
@@ -153,6 +163,11 @@ impl Number {
             Ok(number) => Some(Self::Int(number)),
             Err(_) => text.parse().ok().filter(|n: &f64| n.is_finite()).map(Self::Float),
         }
+    }
+
+    /// Returns whether there is a fraction: `3000.0` is a whole number.
+    pub fn has_fraction(self) -> bool {
+        matches!(self, Self::Float(number) if number.fract() != 0.0)
     }
 
     /// Returns the number as a float; exact below 2^53.
@@ -296,6 +311,18 @@ pub fn nested<'de, D: Deserializer<'de>>(
     Ok(Some(Cow::Borrowed(text)))
 }
 
+/// Reads a part that may have any form: what does not fit the type is a missing value.
+///
+/// # Errors
+///
+/// If the value is not JSON.
+pub fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
+}
+
 /// Returns why a line is no record, without the parser's message (it may quote the content).
 pub fn json_refusal(error: &serde_json::Error) -> FieldError {
     let column = error.column();
@@ -329,7 +356,7 @@ mod tests {
             assert_eq!(count(twelve), Ok(Some(12)), "{twelve}");
         }
         assert_eq!(count("0"), Ok(Some(0)));
-        assert_eq!(count("4294967295"), Ok(Some(u32::MAX)));
+        assert_eq!(count("2147483647"), Ok(Some(2_147_483_647)));
     }
 
     #[test]
@@ -338,7 +365,7 @@ mod tests {
         assert_eq!(count("-1").unwrap_err(), negative);
         assert_eq!(count("\"-1\"").unwrap_err(), negative);
         assert_eq!(count("1.5").unwrap_err(), "is a fraction, not a whole number");
-        assert_eq!(count("4294967296").unwrap_err(), "is above 4294967295");
+        assert_eq!(count("2147483648").unwrap_err(), "is above 2147483647");
         for other in ["\"canary\"", "true", "[1]", "{\"a\":1}"] {
             assert_eq!(count(other).unwrap_err(), "is not a number", "{other}");
         }

@@ -44,8 +44,8 @@ use sort::{Sorted, Sorter};
 use source::{Progress, Source};
 use std::path::{Path, PathBuf};
 
-/// Rows handed on at once.
-const BATCH_ROWS: usize = 16_384;
+/// Rows handed on at once, in bytes of memory.
+const BATCH_BYTES: usize = 12 << 20;
 
 /// What an ingest needs to know beside its inputs.
 #[derive(Clone, Debug)]
@@ -56,8 +56,8 @@ pub struct Options {
     pub hasher: Hasher,
     /// Where sorted runs are spilled, in a folder of its own that is removed.
     pub spill_folder: PathBuf,
-    /// Rows held in memory; [`sort::RUN_ROWS`] unless tested.
-    pub run_rows: usize,
+    /// Rows held in memory, in bytes; [`sort::RUN_BYTES`] unless tested.
+    pub run_bytes: usize,
 }
 
 /// What an ingest gave beside the rows.
@@ -105,7 +105,7 @@ pub fn ingest(
     let mut reading = Reading {
         options,
         shared: Shared::new(options.hasher.clone(), options.hints.zone.clone()),
-        sorter: Sorter::new(&options.spill_folder, options.run_rows),
+        sorter: Sorter::new(&options.spill_folder, options.run_bytes),
         rejects,
         metadata: TraceMetadata {
             salt_id: options.hasher.salt_id().to_owned(),
@@ -116,8 +116,10 @@ pub fn ingest(
     for path in inputs {
         reading.read_file(path, progress)?;
     }
+    let decisions = reading.remarks();
     let Reading { sorter, mut metadata, .. } = reading;
-    let sorted = sorter.finish();
+    metadata.decisions.extend(decisions);
+    let sorted = sorter.finish()?;
     let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
     let (quality, merged) = write_rows(&sorted, keep_scenario, &mut metadata.decisions, sink)?;
     metadata.counts.merged = merged;
@@ -149,15 +151,17 @@ fn write_rows(
     let mut sessions = counts.finish(keep_scenario);
     let mut quality = Quality::default();
     let mut rows = Attempts::new(sorted.rows()?);
-    let mut batch = Vec::with_capacity(BATCH_ROWS);
+    let (mut batch, mut batch_bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next().transpose()? {
         let mut row = row;
         sessions.place(&mut row);
         quality.observe(&row);
+        batch_bytes += row.weight_bytes();
         batch.push(row);
-        if batch.len() == BATCH_ROWS {
+        if batch_bytes >= BATCH_BYTES {
             sink(&batch)?;
             batch.clear();
+            batch_bytes = 0;
         }
     }
     if !batch.is_empty() {
@@ -168,6 +172,13 @@ fn write_rows(
             what: "sessions".to_owned(),
             value: sessions.sessions().to_string(),
             why: format!("ids on one row only are no sessions: {}", sessions.single_ids()),
+        });
+    }
+    if rows.merged_by_session() > 0 {
+        decisions.push(Decision {
+            what: "attempts linked by session id".to_owned(),
+            value: rows.merged_by_session().to_string(),
+            why: "no trace id; one model and input, and a failure up to 5 s before".to_owned(),
         });
     }
     Ok((quality, rows.merged()))
@@ -184,6 +195,26 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Returns what was decided record by record, as counts.
+    fn remarks(&self) -> Vec<Decision> {
+        let remark = |count: u64, what: &str, why: &str| {
+            let decision =
+                Decision { what: what.to_owned(), value: count.to_string(), why: why.to_owned() };
+            (count > 0).then_some(decision)
+        };
+        let hidden = remark(
+            self.shared.hidden,
+            "names kept as `other`",
+            "models, providers or errors that could be a person, a key or an address",
+        );
+        let ambiguous = remark(
+            self.shared.zone.ambiguous.get(),
+            "times where clocks change",
+            "the zone has them twice, and the first is taken, or never; order there is not sure",
+        );
+        hidden.into_iter().chain(ambiguous).collect()
+    }
+
     fn read_file(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), IngestError> {
         let sample = Sample::read(path)?;
         let hints = &self.options.hints;

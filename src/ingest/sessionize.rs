@@ -2,7 +2,9 @@
 //!
 //! Two passes over the sorted rows: the first counts the rows of each session id, the second
 //! numbers them. An id on one row only is no session (some gateways invent one per request) and
-//! is removed. Memory: one entry of about 60 bytes per session id, none per row. A turn's parent
+//! is removed. Memory grows with the number of different session ids, about 60 bytes each, and with
+//! nothing else: where a gateway invents an id for every request, that is an entry for every row
+//! in the first pass; only ids of two or more rows are kept for the second. A turn's parent
 //! is the row of the session that arrived before it; overlapping turns have a negative think time.
 
 use crate::domain::record::{Hash128, RagLabel, RequestRecord, SessionSource};

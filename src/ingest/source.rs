@@ -65,14 +65,20 @@ impl<'p> Source<'p> {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is a directory, is empty or is not text.
+    /// If it cannot be read, is a directory or a pipe, is empty or is not text.
     pub fn open(path: &Path, progress: Progress<'p>) -> Result<Self, IngestError> {
         let file: Arc<str> = path.display().to_string().into();
         let unreadable = |source| IngestError::Unreadable { file: file.clone(), source };
-        let opened = File::open(path).map_err(unreadable)?;
-        if opened.metadata().map_err(unreadable)?.is_dir() {
+        // Asked before it is opened: opening a pipe waits for its writer. Each log is opened more
+        // than once, and what a pipe gave to the first reader is lost for the next.
+        let kind = path.metadata().map_err(unreadable)?;
+        if kind.is_dir() {
             return Err(IngestError::Directory { file });
         }
+        if !kind.is_file() {
+            return Err(IngestError::NotAFile { file });
+        }
+        let opened = File::open(path).map_err(unreadable)?;
         let mut disk = Disk::new(opened);
         let start = disk.peek(16).map_err(unreadable)?.to_vec();
         if let Some((_, what)) = BINARY.iter().find(|(magic, _)| start.starts_with(magic)) {
@@ -413,6 +419,18 @@ mod tests {
         assert!(matches!(error, IngestError::Directory { .. }));
         let error = read_path(&folder.path().join("none")).unwrap_err();
         assert!(matches!(error, IngestError::Unreadable { .. }));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_refused_before_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        // Nobody writes to it: opening it would wait for ever.
+        let error = read_path(&pipe).unwrap_err();
+        assert!(matches!(error, IngestError::NotAFile { .. }), "{error}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! A text is read to the microsecond; further digits are cut, not rounded, so that order never
 //! changes. The unit of bare numbers is decided once per column, by `--time-unit`, the column's
-//! name (`_ms`), or magnitude (2001 to 2100); smaller numbers are offsets from an unknown origin:
-//! any fraction means seconds, whole numbers mean milliseconds. Each decision is printed.
+//! name (`_ms`), or magnitude (2001 to 2103); smaller numbers are offsets from an unknown origin:
+//! any fraction means seconds, whole numbers mean milliseconds. Each decision is printed. Values
+//! that are missing (null, empty, `None`, `-`) decide nothing.
 
 use super::error::IngestError;
 use super::format::{Refusal, Zone};
@@ -37,7 +38,7 @@ word_enum! {
 }
 
 impl Unit {
-    /// Returns the unit in which `number` is a date from 2001 to 2106.
+    /// Returns the unit in which `number` is a date from 2001 to 2103.
     pub fn by_magnitude(number: f64) -> Option<Self> {
         let scales =
             [(1e9, Self::Seconds), (1e12, Self::Millis), (1e15, Self::Micros), (1e18, Self::Nanos)];
@@ -58,7 +59,7 @@ impl Unit {
 
     /// Returns the unit that a column without other signs has: fractions mean seconds.
     fn guess(numbers: &[Number]) -> Self {
-        let fraction = numbers.iter().any(|number| matches!(number, Number::Float(_)));
+        let fraction = numbers.iter().any(|number| number.has_fraction());
         if fraction { Self::Seconds } else { Self::Millis }
     }
 
@@ -107,6 +108,8 @@ pub struct Stamp {
     pub quantum_us: i64,
     /// Whether a zone had to be assumed.
     pub zone_assumed: bool,
+    /// Whether the zone has this time twice or never; of two instants it is the earlier one.
+    pub ambiguous: bool,
 }
 
 /// Reads `2026-11-24 09:15:02.123`, with `T` or space, any decimals, and `Z`, `UTC`, `+01:00`,
@@ -131,8 +134,13 @@ pub fn parse(text: &str, zone: &TimeZone) -> Option<Stamp> {
     )
     .ok()?;
     let (micros, decimals, rest) = fraction(rest)?;
+    let mut ambiguous = false;
     let (seconds, zone_assumed) = match rest {
-        b"" => (zone.to_timestamp(civil).ok()?.as_second(), true),
+        b"" => {
+            let instant = zone.to_ambiguous_timestamp(civil);
+            ambiguous = instant.is_ambiguous();
+            (instant.compatible().ok()?.as_second(), true)
+        }
         b"Z" | b"z" | b" UTC" | b" GMT" | b" Z" => {
             (TimeZone::UTC.to_timestamp(civil).ok()?.as_second(), false)
         }
@@ -142,7 +150,8 @@ pub fn parse(text: &str, zone: &TimeZone) -> Option<Stamp> {
         }
     };
     let quantum_us = 10_i64.pow(6 - decimals.min(6));
-    Some(Stamp { at: WallTime(seconds * MICROS_PER_SECOND + micros), quantum_us, zone_assumed })
+    let at = WallTime(seconds * MICROS_PER_SECOND + micros);
+    Some(Stamp { at, quantum_us, zone_assumed, ambiguous })
 }
 
 /// Splits `.1234567+00:00` into microseconds (cut), decimals and the rest.
@@ -210,7 +219,7 @@ impl TimeColumn {
             column: name.to_owned(),
             unit,
         };
-        let present = values.iter().filter(|value| !matches!(value, Loose::Null)).count();
+        let present = values.iter().filter(|value| !value.is_nothing()).count();
         let numbers: Vec<Number> =
             values.iter().filter_map(|value| value.number("").ok().flatten()).collect();
         if numbers.is_empty() {
@@ -282,7 +291,7 @@ impl TimeColumn {
         };
         let Some(number) = value.number(field).map_err(Refusal::Reject)? else { return Ok(None) };
         let found = Unit::by_magnitude(number.as_f64());
-        let fraction = matches!(number, Number::Float(_));
+        let fraction = number.has_fraction();
         let stop = |expected: String| Refusal::MixedUnits { column: self.name.clone(), expected };
         if !told && found.is_some() && found != (!relative).then_some(unit) {
             return Err(stop(format!("{unit}, as in the sample, found another magnitude")));
@@ -291,14 +300,14 @@ impl TimeColumn {
             return Err(stop("ms, guessed from whole numbers, found a fraction".to_owned()));
         }
         if !told && !relative && found.is_none() {
-            return Err(reject("is no time from 2001 to 2100"));
+            return Err(reject("is no time from 2001 to 2103"));
         }
         let micros = unit.to_micros(number).ok_or_else(|| reject("is out of range"))?;
         if micros < 0 {
             return Err(reject("is before its origin"));
         }
         let quantum_us = if fraction { 1 } else { unit.quantum_us() };
-        Ok(Some(Stamp { at: WallTime(micros), quantum_us, zone_assumed: false }))
+        Ok(Some(Stamp { at: WallTime(micros), quantum_us, zone_assumed: false, ambiguous: false }))
     }
 }
 
@@ -308,6 +317,9 @@ fn text_stamp(value: &Loose<'_>, zone: &Zone) -> Result<Option<Stamp>, &'static 
         Loose::Text(_) => match value.text() {
             None => Ok(None),
             Some(text) => parse(text, &zone.zone)
+                .inspect(|stamp| {
+                    zone.ambiguous.set(zone.ambiguous.get() + u64::from(stamp.ambiguous));
+                })
                 .map(Some)
                 .ok_or("is no time of the form YYYY-MM-DD HH:MM:SS"),
         },
@@ -400,6 +412,18 @@ mod tests {
         assert_eq!(error.to_string(), "--tz: expected an IANA time zone, found `Mars/Olympus`");
     }
 
+    #[test]
+    fn a_repeated_hour_is_noticed() {
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let at =
+            |text| parse(text, &zone.zone).map(|stamp| (stamp.at.0 / 1_000_000, stamp.ambiguous));
+        // Clocks went back at 03:00 summer time; the first of the two instants is taken.
+        let (first, _) = at("2026-10-25 02:30:00+02:00").unwrap();
+        assert_eq!(at("2026-10-25 02:30:00"), Some((first, true)));
+        assert_eq!(at("2026-10-25 03:00:00").map(|(_, ambiguous)| ambiguous), Some(false));
+        assert_eq!(at("2026-03-29 02:30:00").map(|(_, ambiguous)| ambiguous), Some(true));
+    }
+
     fn decide(values: &[Loose<'_>], name: &str, told: Option<Unit>) -> Result<String, String> {
         let (column, decisions) = TimeColumn::decide(&"f".into(), name, values, told, &Zone::utc())
             .map_err(|e| e.to_string())?;
@@ -419,6 +443,10 @@ mod tests {
         insta::assert_snapshot!(decide(&whole, "arrival_time_ns", None).unwrap(), @"true | ns, counted from an unknown origin | the column's name; implies 666666.667 requests/s over the first 3");
         insta::assert_snapshot!(decide(&[Int(1_795_511_731_100)], "t", None).unwrap(), @"false | ms | the numbers' magnitude");
         insta::assert_snapshot!(decide(&[Loose::cell(Some("1795511731.5"))], "t", None).unwrap(), @"false | s | the numbers' magnitude");
+        let floats = [Float(0.0), Float(3_000.0), Loose::Null];
+        insta::assert_snapshot!(decide(&floats, "t", None).unwrap(), @"true | ms, counted from an unknown origin | a guess: all are whole numbers; implies 0.333 requests/s over the first 2");
+        let gaps = ["None", "-", "NULL", "", " ", "5", "5.0"].map(|text| Loose::cell(Some(text)));
+        insta::assert_snapshot!(decide(&gaps, "t", None).unwrap(), @"true | ms, counted from an unknown origin | a guess: all are whole numbers");
         insta::assert_snapshot!(decide(&[], "t", None).unwrap(), @"false | -");
     }
 

@@ -4,11 +4,12 @@
 //! stand beside the repository; a test that does not find them says so and is skipped.
 
 use super::*;
-use crate::domain::record::{ArrivalSource, CacheStatus, Flag, RagLabel, Status};
+use crate::domain::record::{ArrivalSource, CacheStatus, Flag, ROW_BYTES, RagLabel, Status};
 use crate::domain::scenario::Scenario;
 use crate::domain::time::WallTime;
-use crate::table::trace::{TraceReader, TraceWriter};
 use std::io::Write as _;
+
+mod secrets;
 
 /// What a test gets from an ingest.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ fn read_with(inputs: &[PathBuf], hints: Hints, run_rows: usize) -> Result<Got, S
         hints,
         hasher: Hasher::new(b"a salt for tests"),
         spill_folder: folder.path().to_owned(),
-        run_rows,
+        run_bytes: run_rows * ROW_BYTES,
     };
     let mut rejects = Rejects::create(&trace, false).unwrap();
     let mut rows = Vec::new();
@@ -437,74 +438,81 @@ fn packing_and_run_size_do_not_change_the_trace() {
     );
 }
 
-/// A text that must not appear in any output.
-const CANARY: &str = "CANARY 7f3a-secret";
+#[test]
+fn side_fields_of_another_form_are_missing_ones() {
+    let odd = serde_json::json!({"additional_usage_values": "", "usage_object": 7,
+        "error_information": "", "litellm_trace_id": {}});
+    let row = one(&[("metadata", odd), ("response", serde_json::json!({"choices": "none"}))]);
+    assert_eq!((row.status, row.error_type, row.flags), (Status::Ok, None, Vec::new()));
+    let redacted = serde_json::json!("redacted-by-litellm");
+    assert_eq!(one(&[("messages", redacted)]).flags, [], "not cut, but no JSON");
+    let usage = serde_json::json!({"usage_object": {"prompt_tokens_details": "",
+        "cache_read_input_tokens": 8}});
+    let row = one(&[("metadata", usage.clone()), ("prompt_tokens", 0.into())]);
+    assert_eq!(row.cache_read_input_tokens, Some(8), "nothing contradicts it");
+    assert_eq!(row.flags, [Flag::ZeroMeansUnknown, Flag::TokenSumMismatch]);
+}
 
-/// Puts the canary into every string of a value, but for names of models.
-fn plant(value: &mut serde_json::Value) {
-    match value {
-        serde_json::Value::String(text) => CANARY.clone_into(text),
-        serde_json::Value::Array(items) => items.iter_mut().for_each(plant),
-        serde_json::Value::Object(fields) => fields.values_mut().for_each(plant),
-        _ => {}
+#[test]
+fn rows_that_ask_for_no_answer_are_left_out() {
+    let text = ["aget_responses", "adelete_responses", "alist_input_items", "aresponses"]
+        .map(|call| spend(&[("call_type", call.into())]));
+    let got = read_text(&text.join("\n"), hints()).unwrap();
+    assert_eq!(got.ingested.metadata.counts.dropped["not_llm"], 3);
+    assert_eq!(got.rows.len(), 1);
+}
+
+#[test]
+fn one_odd_value_rejects_one_row() {
+    let text = "at,turn,code,in\n0,1,200,1\n1,3000000000,200,1\n2,1,1000,1\n3,1,200,99999999999\n";
+    let map = ["arrival=at", "turn=turn", "http_status=code", "input_tokens=in"];
+    let got = read_text(text, mapped(&map)).unwrap();
+    assert_eq!((got.rows.len(), got.ingested.metadata.counts.rejected), (1, 3));
+    for reason in ["is above 2147483647", "is no HTTP status from 100 to 999"] {
+        assert!(got.rejects.contains(reason), "{}", got.rejects);
     }
 }
 
 #[test]
-fn a_planted_secret_reaches_no_output() {
-    let body = serde_json::json!({
-        "metadata": {"error_information": {"error_class": "x", "error_message": "x", "error_code": "x"},
-            "litellm_trace_id": "x", "user_api_key_alias": "x", "tags": ["x"]},
-        "request_tags": ["x"], "requester_ip_address": "x", "api_base": "x", "organization_id": "x",
-        "response": {"choices": [{"finish_reason": "x", "message": {"content": "x"}}]},
-        "proxy_server_request": {"model": "x", "messages": [{"content": "x"}], "stream": "x"},
-        "messages": [{"role": "x"}]
-    });
-    let mut base: serde_json::Value = serde_json::from_str(&spend(&[])).unwrap();
-    for (field, value) in body.as_object().unwrap() {
-        base[field] = value.clone();
-    }
-    let mut lines = Vec::new();
-    let fields: Vec<String> = base.as_object().unwrap().keys().cloned().collect();
-    for field in &fields {
-        // Names of models are what a trace is about; every other text is planted.
-        if matches!(field.as_str(), "model" | "model_group") {
-            continue;
-        }
-        let mut row = base.clone();
-        if row[field].is_number() {
-            row[field] = "x".into();
-        }
-        plant(&mut row[field]);
-        lines.push(row.to_string());
-    }
-    lines.push(format!("{CANARY} is no json"));
-    let folder = tempfile::tempdir().unwrap();
-    let (log, trace) = (folder.path().join("log"), folder.path().join("trace.parquet"));
-    std::fs::write(&log, lines.join("\n")).unwrap();
-    let options = Options {
-        hints: hints(),
-        hasher: Hasher::new(b"a salt for tests"),
-        spill_folder: folder.path().to_owned(),
-        run_rows: 3,
+fn code_and_word_say_the_same_in_either_order() {
+    let text = "c,s\n429,error\n200,\n,failed\n200,error\n500,success\n200,timeout\n503,odd\n";
+    let status = |map: [&str; 2]| {
+        let got = read_text(text, mapped(&map)).unwrap();
+        got.rows.iter().map(|row| row.status).collect::<Vec<_>>()
     };
-    let mut rejects = Rejects::create(&trace, false).unwrap();
-    let mut writer = TraceWriter::create(&trace, false).unwrap();
-    let mut rows = Vec::new();
-    let ingested = ingest(&[log], &options, &mut rejects, &|_| {}, &mut |batch| {
-        rows.extend_from_slice(batch);
-        Ok(writer.write(batch)?)
-    })
-    .unwrap();
-    writer.finish(&ingested.metadata).unwrap();
-    assert!(ingested.metadata.counts.rejected >= 6, "{:?}", ingested.metadata.counts);
-    let mut outputs = vec![format!("{:?}", rejects.reasons()), format!("{rows:?}")];
-    outputs.push(ingested.quality.render(&ingested.metadata));
-    outputs.push(format!("{:?}", TraceReader::open(&trace).unwrap().metadata()));
-    for path in [rejects.commit().unwrap().unwrap(), trace] {
-        outputs.push(String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned());
-    }
-    for output in outputs {
-        assert!(!output.contains("CANARY"), "{output}");
-    }
+    let found = status(["http_status=c", "status=s"]);
+    let [error, ok] = [Status::Error, Status::Ok];
+    assert_eq!(found, [Status::RateLimited, ok, error, error, error, Status::Timeout, error]);
+    assert_eq!(status(["status=s", "http_status=c"]), found);
+}
+
+#[test]
+fn times_that_contradict_each_other_are_marked() {
+    let text = "at,end,ms,first,out,think\n10,9,500,100,5,9\n20,21,500,501,5,5\n";
+    let map = [
+        "arrival=at",
+        "end=end",
+        "duration=ms",
+        "ttft=first",
+        "output_tokens=out",
+        "reasoning_tokens=think",
+    ];
+    let units = vec![
+        (Some("at".to_owned()), stamp::Unit::Seconds),
+        (Some("end".to_owned()), stamp::Unit::Seconds),
+    ];
+    let got = read_text(text, Hints { units, ..mapped(&map) }).unwrap();
+    let [first, second] = &got.rows[..] else { panic!("two rows") };
+    assert_eq!((first.end_time, first.time_to_first_chunk_us), (None, Some(100_000)));
+    assert_eq!(first.flags, [Flag::NegativeDuration, Flag::ReasoningExceedsOutput]);
+    assert_eq!((second.time_to_first_chunk_us, second.ttft_source), (None, None));
+    assert_eq!(second.flags, [Flag::TtftExceedsDuration]);
+}
+
+#[test]
+fn placeholders_among_numbers_stop_nothing() {
+    let text = "at,in\nNone,1\n-,1\n5,1\n6.0,NULL\n,1\n";
+    let got = read_text(text, mapped(&["arrival=at", "input_tokens=in"])).unwrap();
+    assert_eq!(got.ingested.metadata.counts.dropped["no_time"], 3);
+    assert_eq!(got.rows[1].arrival_time, Some(WallTime(6_000)));
 }

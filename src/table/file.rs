@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 /// Rows in a row group.
 pub(super) const ROW_GROUP_ROWS: usize = 65_536;
+/// Encoded bytes in a row group: the writer holds one in memory.
+const ROW_GROUP_BYTES: usize = 128 << 20;
 /// Rows that are turned into columns at once, in writing and in reading.
 pub(super) const BATCH_ROWS: usize = 8_192;
 
@@ -142,13 +144,15 @@ impl<R: Clone> RowWriter<R> {
 
     /// Writes what is pending, the metadata and the footer, and renames the file to its path.
     pub(super) fn finish<M: Serialize>(mut self, metadata: &M) -> Result<(), TableError> {
-        if !self.pending.is_empty() {
-            self.flush()?;
-        }
+        self.flush()?;
         self.file.finish(metadata)
     }
 
-    fn flush(&mut self) -> Result<(), TableError> {
+    /// Writes what is pending as a batch of its own; nothing pending is no batch.
+    pub(super) fn flush(&mut self) -> Result<(), TableError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
         let batch = (self.encode)(self.file.path(), &self.pending, self.written)
             .map_err(|error| error.at_row(self.written))?;
         self.file.write(&batch)?;
@@ -165,7 +169,8 @@ fn properties(artifact: &Artifact) -> Result<WriterProperties, TableError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_created_by(format!("tracewright version {TOOL_VERSION}"))
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES));
     for path in artifact.columns.iter().filter_map(delta_path) {
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)

@@ -25,7 +25,12 @@ use std::sync::Arc;
 pub struct TraceWriter {
     rows: RowWriter<RequestRecord>,
     last_arrival: Option<WallTime>,
+    /// Memory of the rows not yet encoded, in bytes.
+    pending_bytes: usize,
 }
+
+/// Rows wait for a full batch up to this many bytes of memory.
+const MAX_PENDING_BYTES: usize = 128 << 20;
 
 impl TraceWriter {
     /// Creates `<path>.partial`.
@@ -34,7 +39,8 @@ impl TraceWriter {
     ///
     /// As [`super::output::PartialFile::create`].
     pub fn create(path: &Path, force: bool) -> Result<Self, TableError> {
-        Ok(Self { rows: RowWriter::create(&TRACE, path, force, encode)?, last_arrival: None })
+        let rows = RowWriter::create(&TRACE, path, force, encode)?;
+        Ok(Self { rows, last_arrival: None, pending_bytes: 0 })
     }
 
     /// Appends rows, which must be in order of arrival; rows without an arrival come first.
@@ -53,7 +59,15 @@ impl TraceWriter {
             }
             self.last_arrival = record.arrival_time;
         }
-        self.rows.write(records)
+        for record in records {
+            self.rows.write(std::slice::from_ref(record))?;
+            self.pending_bytes += record.weight_bytes();
+            if self.pending_bytes >= MAX_PENDING_BYTES {
+                self.rows.flush()?;
+                self.pending_bytes = 0;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the metadata and renames the file to its path.

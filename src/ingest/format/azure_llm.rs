@@ -82,5 +82,5 @@ impl Adapter for AzureLlm {
 }
 
 fn source_of(count: Option<u32>) -> TokenSource {
-    if count.is_some() { TokenSource::Provider } else { TokenSource::Missing }
+    if count.is_some() { TokenSource::Logged } else { TokenSource::Missing }
 }

@@ -12,7 +12,7 @@ use crate::domain::scenario::Scenario;
 use crate::domain::trace::Decision;
 use crate::ingest::detect::show_keys;
 use crate::ingest::error::IngestError;
-use crate::ingest::loose::{FieldError, Loose, Number};
+use crate::ingest::loose::{FieldError, Loose};
 use crate::ingest::pick::Picker;
 use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
@@ -130,11 +130,12 @@ fn origin_of(mapped: &[Mapped]) -> Origin {
 }
 
 fn decide_span(column: &str, values: &[Loose<'_>], told: Option<Unit>) -> (Unit, Decision) {
-    let is_float = |value: &Loose<'_>| matches!(value.number(""), Ok(Some(Number::Float(_))));
+    let is_fraction =
+        |value: &Loose<'_>| matches!(value.number(""), Ok(Some(number)) if number.has_fraction());
     let (unit, why) = match (told, Unit::by_name(column)) {
         (Some(unit), _) => (unit, "`--time-unit`"),
         (None, Some(unit)) => (unit, "the column's name"),
-        (None, None) if values.iter().any(is_float) => {
+        (None, None) if values.iter().any(is_fraction) => {
             (Unit::Seconds, "a guess: some have fractions")
         }
         (None, None) => (Unit::Millis, "a guess: all are whole numbers"),
@@ -157,17 +158,23 @@ impl Adapter for Generic {
         };
         let format = shared.name(Format::Generic.as_str());
         let mut record = RequestRecord::unknown(format, at.file_id, at.line);
+        let mut word = Status::Unknown;
         for field in &self.mapped {
             let Some(value) = values.get(field.column) else { continue };
             match field.time {
                 Some(_) => self.fill_time(field, value, &mut record, shared)?,
+                None if field.field == "status" => word = status(value),
                 None => fill(field, value, &mut record, shared)?,
             }
         }
         if !self.finish_times(&mut record) {
             return Ok(Outcome::Drop("no_time"));
         }
+        let code = record.http_status_code.map_or(Status::Unknown, status_of_code);
+        record.status = status_of_both(code, word);
         finish_counts(&mut record);
+        record.flags.sort_unstable();
+        record.flags.dedup();
         Ok(Outcome::Keep(Box::new(record)))
     }
 
@@ -228,7 +235,17 @@ impl Generic {
                 duration => record.duration_us = Some(duration),
             },
             (None, Some(duration)) => record.end_time = Some(arrival.plus_micros(duration)),
+            (Some(end), Some(_)) if end < arrival => {
+                record.end_time = None;
+                record.flags.push(Flag::NegativeDuration);
+            }
             _ => {}
+        }
+        if record.duration_us.is_some_and(|duration| record.time_to_first_chunk_us > Some(duration))
+        {
+            record.time_to_first_chunk_us = None;
+            record.ttft_source = None;
+            record.flags.push(Flag::TtftExceedsDuration);
         }
         if record.duration_us == Some(0) {
             record.flags.push(Flag::StartEqualsEnd);
@@ -244,16 +261,11 @@ fn finish_counts(record: &mut RequestRecord) {
     record.input_tokens = record.input_tokens.filter(|count| *count > 0);
     record.output_tokens = record.output_tokens.filter(|count| *count > 0);
     let source = |count: Option<u32>| {
-        if count.is_some() { TokenSource::Provider } else { TokenSource::Missing }
+        if count.is_some() { TokenSource::Logged } else { TokenSource::Missing }
     };
     record.input_token_source = source(record.input_tokens);
     record.output_token_source = source(record.output_tokens);
-    if record.cache_read_input_tokens > record.input_tokens {
-        record.cache_read_input_tokens = None;
-        record.flags.push(Flag::CachedExceedsInput);
-    }
-    record.reasoning_output_tokens =
-        record.reasoning_output_tokens.filter(|count| Some(*count) <= record.output_tokens);
+    record.drop_impossible_parts();
 }
 
 /// Fills one field that is no instant.
@@ -309,15 +321,11 @@ fn fill_word(
         "gen_ai_request_model" => record.request_model = shared.model(value),
         "gen_ai_response_model" => record.response_model = shared.model(value),
         "gen_ai_provider_name" => record.provider_name = shared.word(value),
-        "error_type" => record.error_type = shared.word(value),
+        "error_type" => record.error_type = shared.error_type(value),
         "gen_ai_response_finish_reasons" => {
             record.finish_reasons = shared.finish_reason(value).into_iter().collect();
         }
-        "endpoint_family" => {
-            let path = value.text().and_then(|path| path.split('?').next());
-            let path = path.filter(|path| path.starts_with("/v1/") && path.len() <= 64);
-            record.endpoint_family = path.map(|path| shared.name(path));
-        }
+        "endpoint_family" => record.endpoint_family = shared.endpoint(value),
         "gen_ai_operation_name" => {
             let known = value.text().and_then(Operation::parse);
             record.operation = known.unwrap_or(Operation::Unknown);
@@ -326,13 +334,12 @@ fn fill_word(
         "gen_ai_request_top_p" => record.top_p = value.float(),
         "gen_ai_request_stream" => record.stream = value.truth(),
         "cost" => record.cost = value.float().filter(|cost| *cost >= 0.0),
-        "status" => record.status = status(value),
         "http_response_status_code" => {
-            let code = value.count(alias)?.and_then(|code| u16::try_from(code).ok());
-            record.http_status_code = code.filter(|code| (100..600).contains(code));
-            if record.status == Status::Unknown {
-                record.status = record.http_status_code.map_or(Status::Unknown, status_of_code);
+            let code = value.count(alias)?.filter(|code| *code > 0);
+            if code.is_some_and(|code| !(100..=999).contains(&code)) {
+                return Err(FieldError::new(alias, "is no HTTP status from 100 to 999"));
             }
+            record.http_status_code = code.and_then(|code| u16::try_from(code).ok());
         }
         "scenario" => {
             let word = value.text().and_then(Scenario::parse);
@@ -371,6 +378,20 @@ fn status(value: &Loose<'_>) -> Status {
         "canceled" | "aborted" | "abort" => Status::Cancelled,
         "timed_out" => Status::Timeout,
         other => Status::parse(other).unwrap_or(Status::Unknown),
+    }
+}
+
+/// Returns how a request ended, from what its code and its word say.
+///
+/// A code that tells of a failure is finer than the words for good and bad; any other word is
+/// finer than the code, since a stream can break after its 200.
+const fn status_of_both(code: Status, word: Status) -> Status {
+    match (code, word) {
+        (Status::Unknown, word) => word,
+        (code, Status::Unknown | Status::Ok) => code,
+        (Status::Ok, Status::Error) => Status::Error,
+        (code, Status::Error) => code,
+        (_, word) => word,
     }
 }
 

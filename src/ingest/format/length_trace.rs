@@ -121,7 +121,7 @@ impl Adapter for LengthTrace {
 /// Returns a count above 0 and its source; 0 stands for "unknown".
 fn known(count: Option<u32>) -> (Option<u32>, TokenSource) {
     match count.filter(|count| *count > 0) {
-        Some(count) => (Some(count), TokenSource::Provider),
+        Some(count) => (Some(count), TokenSource::Logged),
         None => (None, TokenSource::Missing),
     }
 }

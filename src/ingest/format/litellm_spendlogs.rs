@@ -54,6 +54,10 @@ const NOT_LLM: &[&str] = &[
     "ocr",
     "search",
     "container",
+    "get_responses",
+    "delete_responses",
+    "cancel_responses",
+    "list_input_items",
 ];
 
 struct LitellmSpendlogs {
@@ -229,9 +233,9 @@ fn fill_status(
     let (mut code, mut class) = (None, None);
     if let Some(error) = &metadata.error_information {
         code = error.error_code.count("error_code").ok().flatten();
-        record.http_status_code =
-            code.and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 100);
-        record.error_type = shared.word(&error.error_class);
+        let known = code.and_then(|code| u16::try_from(code).ok());
+        record.http_status_code = known.filter(|code| (100..=999).contains(code));
+        record.error_type = shared.error_type(&error.error_class);
         class = error.error_class.text();
     }
     let class = class.unwrap_or_default();
@@ -284,13 +288,9 @@ fn fill_tokens(
     let first = |pick: fn(&Usage<'_>) -> Option<u32>| {
         usages.iter().filter_map(|usage| usage.as_ref()).find_map(pick)
     };
-    let cached = first(cached_tokens);
-    record.cache_read_input_tokens = cached.filter(|cached| Some(*cached) <= record.input_tokens);
-    if cached > record.cache_read_input_tokens {
-        record.flags.push(Flag::CachedExceedsInput);
-    }
-    let reasoning = first(reasoning_tokens);
-    record.reasoning_output_tokens = reasoning.filter(|count| Some(*count) <= record.output_tokens);
+    record.cache_read_input_tokens = first(cached_tokens);
+    record.reasoning_output_tokens = first(reasoning_tokens);
+    record.drop_impossible_parts();
     Ok(())
 }
 
@@ -364,11 +364,14 @@ fn fill_content(
     }
 }
 
-/// Reads a stored body; one that does not parse was cut by the logger.
+/// Reads a stored body; one that ends in the middle was cut by the logger, another that does not
+/// parse holds something else.
 fn read_body<'a, T: Default + serde::Deserialize<'a>>(
     text: Option<&'a str>,
     truncated: &mut bool,
 ) -> T {
-    text.and_then(|text| serde_json::from_str(text).inspect_err(|_| *truncated = true).ok())
-        .unwrap_or_default()
+    text.and_then(|text| {
+        serde_json::from_str(text).inspect_err(|error| *truncated |= error.is_eof()).ok()
+    })
+    .unwrap_or_default()
 }

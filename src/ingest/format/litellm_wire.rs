@@ -1,9 +1,9 @@
 //! The parts of a `LiteLLM_SpendLogs` row that are read, as they stand in JSONL and CSV.
 //!
 //! Nested columns are JSON in JSONL and strings of JSON in CSV; both become borrowed JSON text,
-//! parsed only as far as these structs go. Prompts, answers, keys and addresses are skipped.
+//! parsed only as far as these structs go. A side field of another form is a missing one. Prompts, answers, keys and addresses are skipped.
 
-use crate::ingest::loose::{Elements, Loose, nested};
+use crate::ingest::loose::{Elements, Loose, lenient, nested};
 use crate::ingest::rows::{Header, Row};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -165,11 +165,11 @@ pub(super) struct Metadata<'a> {
     pub(super) litellm_trace_id: Loose<'a>,
     #[serde(rename = "vector_store_request_metadata")]
     pub(super) searches: Elements,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) additional_usage_values: Option<Usage<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) usage_object: Option<Usage<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) error_information: Option<ErrorInformation<'a>>,
 }
 
@@ -179,9 +179,9 @@ pub(super) struct Metadata<'a> {
 pub(super) struct Usage<'a> {
     #[serde(borrow)]
     pub(super) cache_read_input_tokens: Loose<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) prompt_tokens_details: Option<PromptDetails<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) completion_tokens_details: Option<CompletionDetails<'a>>,
 }
 
@@ -215,7 +215,7 @@ pub(super) struct ErrorInformation<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "lenient")]
     pub(super) choices: Option<Vec<Choice<'a>>>,
     pub(super) output: Elements,
     pub(super) content: Elements,
@@ -227,6 +227,7 @@ pub(super) struct Response<'a> {
 pub(super) struct Choice<'a> {
     #[serde(borrow)]
     pub(super) finish_reason: Loose<'a>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) message: Option<Message>,
 }
 

@@ -2,7 +2,8 @@
 //! leave it out, or a refusal that names the field.
 //!
 //! An adapter is made from a sample of its file, where units and zones are decided once. It keeps
-//! no text of a record but names of models and classes of errors. It knows neither files nor
+//! no text of a record but names of models, providers and classes of errors, and these only in
+//! forms that [`names`] knows. It knows neither files nor
 //! order; sessions and attempts are put together later.
 
 pub mod azure_llm;
@@ -10,6 +11,7 @@ pub mod generic;
 pub mod length_trace;
 pub mod litellm_spendlogs;
 pub mod litellm_wire;
+mod names;
 
 use super::error::IngestError;
 use super::loose::{FieldError, Loose, json_refusal};
@@ -21,6 +23,7 @@ use crate::domain::record::RequestRecord;
 use crate::domain::trace::Decision;
 use crate::domain::word::word_enum;
 use jiff::tz::TimeZone;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -54,12 +57,14 @@ pub struct Zone {
     pub name: String,
     /// Whether the user named it.
     pub told: bool,
+    /// Times read so far that the zone has twice or never, where clocks are changed.
+    pub ambiguous: Cell<u64>,
 }
 
 impl Zone {
     /// Returns UTC, assumed.
     pub fn utc() -> Self {
-        Self { zone: TimeZone::UTC, name: "UTC".to_owned(), told: false }
+        Self { zone: TimeZone::UTC, name: "UTC".to_owned(), told: false, ambiguous: Cell::new(0) }
     }
 
     /// Returns the zone of an IANA name.
@@ -69,7 +74,9 @@ impl Zone {
     /// If there is no such zone.
     pub fn named(name: &str) -> Result<Self, IngestError> {
         match TimeZone::get(name) {
-            Ok(zone) => Ok(Self { zone, name: name.to_owned(), told: true }),
+            Ok(zone) => {
+                Ok(Self { zone, name: name.to_owned(), told: true, ambiguous: Cell::new(0) })
+            }
             Err(_) => Err(IngestError::BadZone { found: name.to_owned() }),
         }
     }
@@ -210,18 +217,20 @@ pub struct Shared {
     pub hasher: Hasher,
     /// Zone of times without one.
     pub zone: Zone,
+    /// Names replaced by `other` because of their form.
+    pub hidden: u64,
     names: HashMap<Box<str>, Arc<str>>,
 }
 
 /// Names kept for sharing; further ones are stored row by row.
 const MAX_SHARED_NAMES: usize = 10_000;
-/// Longest name of a model, in bytes.
-const MAX_NAME: usize = 200;
+/// Stands for a name that could be something else.
+const OTHER: &str = "other";
 
 impl Shared {
     /// Makes the shared part of an ingest.
     pub fn new(hasher: Hasher, zone: Zone) -> Self {
-        Self { hasher, zone, names: HashMap::new() }
+        Self { hasher, zone, hidden: 0, names: HashMap::new() }
     }
 
     /// Returns the one copy of a name.
@@ -236,18 +245,34 @@ impl Shared {
         fresh
     }
 
-    /// Returns the name of a model; `None` when missing or too long to be one.
+    /// Returns the name of a model; `None` when missing, `other` when it could be a person, a key
+    /// or an address.
     pub fn model(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let name = value.text().filter(|name| name.len() <= MAX_NAME)?;
-        Some(self.name(name))
+        let name = value.text()?;
+        Some(if names::is_model(name) { self.name(name) } else { self.other() })
     }
 
-    /// Returns a word such as a class of errors; `None` for anything that could be a sentence, a
-    /// key or an address.
+    /// Returns a word such as the name of a provider; as [`Shared::model`].
     pub fn word(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
-        let word = value.text().filter(|word| word.len() <= 64 && word.bytes().all(fits))?;
-        Some(self.name(word))
+        let word = value.text()?;
+        Some(if names::is_word(word) { self.name(word) } else { self.other() })
+    }
+
+    /// Returns the class of an error; as [`Shared::model`].
+    pub fn error_type(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
+        let class = names::error_class(value.text()?);
+        Some(if let Some(class) = class { self.name(class) } else { self.other() })
+    }
+
+    /// Returns the family of an endpoint; `None` when missing or not known.
+    pub fn endpoint(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
+        let known = names::endpoint(value.text()?)?;
+        Some(self.name(known))
+    }
+
+    fn other(&mut self) -> Arc<str> {
+        self.hidden += 1;
+        self.name(OTHER)
     }
 
     /// Returns why generation stopped; words outside the known ones become `other`.
