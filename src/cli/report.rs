@@ -3,7 +3,7 @@
 //! Reads the manifest, the plan and the outcomes of a run; writes `report.json` and `report.md`
 //! into the run directory (both can be made again, so they are replaced) and prints one form.
 
-use super::failure::REFUSED;
+use super::failure::{Failed, REFUSED};
 use super::globals::Globals;
 use super::print;
 use crate::domain::schedule::{CountKind, PlanMetadata};

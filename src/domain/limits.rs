@@ -1,14 +1,15 @@
 //! Limits that decide whether a result may be believed, one constant each.
 //!
-//! `docs/metrics.md` says what the lateness rules are for.
+//! The lateness rules follow wrk2, which counts latency from the time when a request was due: a
+//! sender that falls behind its schedule must say so. `docs/metrics.md` states them as formulas.
 
 use super::time::Nanos;
 
-/// Schedule delay (sent − scheduled) above which one request counts as late.
+/// Own delay of the client above which one request counts as late.
 pub const LATE_REQUEST: Nanos = Nanos::from_millis(50);
 /// Largest share of late requests in a valid run.
 pub const MAX_LATE_SHARE: f64 = 0.01;
-/// The p99 of the schedule delay in a valid run is at most this, or [`MAX_DELAY_TTFT_SHARE`] of
+/// The p99 of the own delay in a valid run is at most this, or [`MAX_DELAY_TTFT_SHARE`] of
 /// the median TTFT when that is larger.
 pub const MAX_DELAY_P99: Nanos = Nanos::from_millis(10);
 /// See [`MAX_DELAY_P99`].

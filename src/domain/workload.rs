@@ -125,8 +125,8 @@ super::word::word_enum! {
 super::word::word_enum! {
     /// A plain word on how well a fit describes the data, by effect size.
     pub enum Verdict {
-        /// Within the noise between odd and even minutes of the trace itself, and not worse than
-        /// rough.
+        /// Within the noise between odd and even minutes of the trace itself, and close besides or
+        /// within the sampling noise.
         Indistinguishable = "indistinguishable",
         /// D at most 0.03 and W1 at most 3 % of the mean.
         Close = "close",

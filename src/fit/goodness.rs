@@ -192,14 +192,25 @@ pub(super) fn floor_between(a: &[(u32, u64)], b: &[(u32, u64)]) -> Option<Distan
 }
 
 /// Returns the word for a distance; `values` counts the exact lengths.
-pub(super) fn verdict(values: u64, found: Distance, floor: Option<Distance>) -> Verdict {
+///
+/// The noise of the trace makes a fit *indistinguishable* only when the fit is close besides, or
+/// its D is what samples of this size do anyway: bursts make a floor so high that it would excuse
+/// shapes anybody can see to be different.
+pub(super) fn verdict(
+    family: Family,
+    values: u64,
+    found: Distance,
+    floor: Option<Distance>,
+) -> Verdict {
+    let is_close = found.within(CLOSE, 1.0);
+    let small = is_close || found.d <= sampling_d(family, values);
     if values < MIN_VALUES {
         Verdict::TooFew
     } else if !found.within(ROUGH, 1.0) {
         Verdict::DoesNotFit
-    } else if floor.is_some_and(|floor| found.within(floor, FLOOR_FACTOR)) {
+    } else if small && floor.is_some_and(|floor| found.within(floor, FLOOR_FACTOR)) {
         Verdict::Indistinguishable
-    } else if found.within(CLOSE, 1.0) {
+    } else if is_close {
         Verdict::Close
     } else {
         Verdict::Rough
@@ -280,18 +291,22 @@ mod tests {
 
     #[test]
     fn words_follow_effect_sizes() {
-        let word = |d, w1_over_mean, floor| verdict(1_000, Distance { d, w1_over_mean }, floor);
-        assert_eq!(verdict(99, CLOSE, None), Verdict::TooFew);
+        let of = |n, found, floor| verdict(Family::Lognormal, n, found, floor);
+        let word = |d, w1_over_mean, floor| of(10_000, Distance { d, w1_over_mean }, floor);
+        assert_eq!(of(99, CLOSE, None), Verdict::TooFew);
         assert_eq!(word(0.03, 0.03, None), Verdict::Close);
         assert_eq!(word(0.03, 0.031, None), Verdict::Rough);
         assert_eq!(word(0.08, 0.10, None), Verdict::Rough);
         assert_eq!(word(0.081, 0.01, None), Verdict::DoesNotFit);
         let floor = Some(Distance { d: 0.2, w1_over_mean: 0.3 });
-        assert_eq!(word(0.07, 0.07, floor), Verdict::Indistinguishable);
-        assert_eq!(
-            word(0.09, 0.07, floor),
-            Verdict::DoesNotFit,
-            "a noisy trace excuses no bad fit"
-        );
+        assert_eq!(word(0.03, 0.03, floor), Verdict::Indistinguishable);
+        let excuse = "a noisy trace excuses no bad fit";
+        assert_eq!(word(0.07, 0.07, floor), Verdict::Rough, "{excuse}");
+        assert_eq!(word(0.09, 0.07, floor), Verdict::DoesNotFit, "{excuse}");
+        // √n·D = 0.85 is within the sampling noise of a lognormal (0.897).
+        let sampled = Distance { d: 0.06, w1_over_mean: 0.07 };
+        assert_eq!(of(200, sampled, floor), Verdict::Indistinguishable);
+        let quiet = Some(Distance { d: 0.01, w1_over_mean: 0.01 });
+        assert_eq!(word(0.02, 0.02, quiet), Verdict::Close);
     }
 }

@@ -203,7 +203,8 @@ impl<'a> Sample<'a> {
             ),
         };
         let fitted = law.quantiles(method == FitMethod::Discrete);
-        let verdict = goodness::verdict(counts::total(self.exact), distance, self.floor);
+        let values = counts::total(self.exact);
+        let verdict = goodness::verdict(law.family(), values, distance, self.floor);
         LengthFit {
             family: law.family(),
             method,
