@@ -96,7 +96,8 @@ pub struct Instants {
     pub connected: Option<Nanos>,
     /// The TLS handshake was done.
     pub tls_done: Option<Nanos>,
-    /// The first byte of the request was handed to the socket: the *actual send*.
+    /// The first byte of the request was handed to the socket: the *actual send*. It stays when
+    /// the request had to leave once more on a new connection, which then begins after it.
     pub sent: Option<Nanos>,
     /// The last byte of the request was handed to the socket.
     pub request_written: Option<Nanos>,
@@ -171,7 +172,7 @@ pub struct RequestOutcome {
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
     /// The server's or system's words about the failure, one line, cut to
-    /// [`MAX_MESSAGE_BYTES`]; keys are masked.
+    /// [`MAX_MESSAGE_BYTES`]; keys are masked, words that repeat the prompt are left out.
     pub failure_message: Option<String>,
     /// Input tokens as counted by `usage_source`.
     pub input_tokens: Option<u32>,
@@ -183,9 +184,9 @@ pub struct RequestOutcome {
     pub reasoning_tokens: Option<u32>,
     /// Who counted.
     pub usage_source: Option<UsageSource>,
-    /// Why generation stopped.
+    /// Why generation stopped, as one plain word; `other` when the server's is none.
     pub finish_reason: Option<String>,
-    /// Whether a connection was used again.
+    /// Whether a connection was used again; of two connections, the second one counts.
     pub connection_reused: Option<bool>,
     /// Bytes of generated text.
     pub text_bytes: u64,
