@@ -232,6 +232,19 @@ impl RequestOutcome {
         }
     }
 
+    /// Returns whether the request was tried: sent, or let go and refused before a byte left.
+    ///
+    /// Tried requests are the *sent* ones of every account; a run that stopped first, or was
+    /// killed, leaves others untried.
+    pub const fn was_tried(&self) -> bool {
+        match self.failure {
+            _ if self.was_sent => true,
+            None => false,
+            Some(Failure::Cancelled | Failure::UnknownAfterKill) => self.at.dispatched.is_some(),
+            Some(_) => true,
+        }
+    }
+
     /// Returns whether the answer was complete.
     pub const fn succeeded(&self) -> bool {
         self.was_sent && self.failure.is_none()

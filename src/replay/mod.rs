@@ -303,7 +303,7 @@ async fn serve(
                 Rc::clone(&client).perform(next).await
             };
             drop(permit);
-            client.progress.record(outcome.was_sent, outcome.failure.is_some());
+            client.progress.record(outcome.was_tried(), outcome.failure.is_some());
             if outcomes.send(outcome).await.is_err() {
                 client.stop.cut();
             }

@@ -135,12 +135,15 @@ impl Target {
         Ok(())
     }
 
+    /// Takes a value that must never be repeated: as a whole, and each of its words, since a
+    /// server may quote the token without its scheme.
     fn add_secret(&mut self, value: &str) {
-        let bare = value.trim();
-        let bare = bare.strip_prefix("Bearer ").unwrap_or(bare).trim();
-        if bare.len() >= SHORTEST_SECRET {
-            self.secrets.push(bare.to_owned());
-        }
+        let words = value.split(|c: char| c.is_whitespace() || ",;=".contains(c));
+        let all = std::iter::once(value.trim()).chain(words);
+        let long = all.filter(|secret| secret.len() >= SHORTEST_SECRET);
+        self.secrets.extend(long.map(str::to_owned));
+        // The longest first, so that no part of a longer one is left.
+        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 
     /// Returns the base URL, without secrets and without `/v1`.

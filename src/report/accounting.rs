@@ -26,13 +26,8 @@ impl Fate {
     /// Returns the fate of `outcome`.
     pub const fn of(outcome: &RequestOutcome) -> Self {
         match outcome.failure {
-            None if outcome.was_sent => Self::Succeeded,
-            None => Self::Unsent(None),
-            Some(failure) if outcome.was_sent => Self::Failed(failure),
-            Some(failure) if outcome.at.dispatched.is_some() => Self::Failed(failure),
-            Some(failure @ (Failure::Cancelled | Failure::UnknownAfterKill)) => {
-                Self::Unsent(Some(failure))
-            }
+            reason if !outcome.was_tried() => Self::Unsent(reason),
+            None => Self::Succeeded,
             Some(failure) => Self::Failed(failure),
         }
     }
