@@ -228,7 +228,8 @@ fn model_table(models: &[ModelQuality]) -> String {
         text += &line(name, [rows, no_input, no_output, failed, input, output]);
     }
     if models.len() > SHOWN_MODELS {
-        text += &format!("{} more models\n", models.len() - SHOWN_MODELS);
+        let more = models.len() - SHOWN_MODELS;
+        return format!("{text}{more} more models\n");
     }
     text
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Rows in a row group.
 pub(super) const ROW_GROUP_ROWS: usize = 65_536;
 /// Encoded bytes in a row group: the writer holds one in memory.
-const ROW_GROUP_BYTES: usize = 128 << 20;
+const ROW_GROUP_BYTES: usize = 64 << 20;
 /// Rows that are turned into columns at once, in writing and in reading.
 pub(super) const BATCH_ROWS: usize = 8_192;
 

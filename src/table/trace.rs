@@ -30,7 +30,7 @@ pub struct TraceWriter {
 }
 
 /// Rows wait for a full batch up to this many bytes of memory.
-const MAX_PENDING_BYTES: usize = 128 << 20;
+const MAX_PENDING_BYTES: usize = 32 << 20;
 
 impl TraceWriter {
     /// Creates `<path>.partial`.

@@ -387,10 +387,12 @@ fn status(value: &Loose<'_>) -> Status {
 /// finer than the code, since a stream can break after its 200.
 const fn status_of_both(code: Status, word: Status) -> Status {
     match (code, word) {
-        (Status::Unknown, word) => word,
-        (code, Status::Unknown | Status::Ok) => code,
         (Status::Ok, Status::Error) => Status::Error,
-        (code, Status::Error) => code,
+        (code, Status::Unknown | Status::Ok | Status::Error)
+            if !matches!(code, Status::Unknown) =>
+        {
+            code
+        }
         (_, word) => word,
     }
 }

@@ -33,11 +33,12 @@ fn assert_no_secret(output: &str) {
 
 #[test]
 fn a_mapped_secret_reaches_no_row() {
-    let mut text = "m,r,p,e,x,f,s\n".to_owned();
-    for secret in WORDS.iter().chain(&[CANARY]) {
+    let row = |secret: &str| {
         let path = format!("/v1/{secret}/chat/completions?user={secret}");
-        text.push_str(&format!("{secret},{secret},{secret},{path},{secret},{secret},{secret}\n"));
-    }
+        format!("{secret},{secret},{secret},{path},{secret},{secret},{secret}\n")
+    };
+    let rows: String = WORDS.iter().chain(&[CANARY]).map(|secret| row(secret)).collect();
+    let text = format!("m,r,p,e,x,f,s\n{rows}");
     let map = [
         "model=m",
         "response_model=r",
