@@ -5,6 +5,7 @@
 
 use super::failure::Failed;
 use super::globals::Globals;
+use super::paths::keep_inputs;
 use super::print;
 use super::units::{grouped, parse_duration, parse_edge, parse_tokens};
 use crate::domain::convert;
@@ -224,6 +225,7 @@ pub(crate) fn plan_recorded(
     out: &Path,
     globals: &Globals,
 ) -> anyhow::Result<Planned> {
+    keep_inputs([trace], &[out])?;
     let pool = read_pool(pool)?;
     let mut metadata = metadata_of(PlanMode::Recorded, &pool, options.common, globals);
     metadata.trace_digest = Some(digest(trace)?);
@@ -254,6 +256,7 @@ pub(crate) fn plan_classic(
     out: &Path,
     globals: &Globals,
 ) -> anyhow::Result<Planned> {
+    keep_inputs([model], &[out])?;
     let pool = read_pool(pool)?;
     let mut metadata = metadata_of(PlanMode::Classic, &pool, options.common, globals);
     metadata.model_digest = Some(digest(model)?);

@@ -11,7 +11,7 @@ use super::error::PlanError;
 use super::lengths::{self, Lengths, TraceScan};
 use super::options::RecordedOptions;
 use crate::domain::convert;
-use crate::domain::record::{CacheStatus, Flag, Hash128, Operation, RequestRecord, Status};
+use crate::domain::record::{CacheStatus, Flag, Hash128, Operation, RequestRecord};
 use crate::domain::scenario::{LONG_OUTPUT_TOKENS, Scenario};
 use crate::domain::schedule::{CountKind, PlanCounts, Release, ScheduledRequest};
 use crate::domain::time::WallTime;
@@ -164,7 +164,7 @@ impl<'p> RecordedPlanner<'p> {
         self.counts.planned += 1;
         self.counts.repeats += u64::from(assigned.repeat_of.is_some());
         self.counts.prefix_repeats += u64::from(assigned.prefix_repeat);
-        self.counts.recorded_failures += u64::from(failed(record.status));
+        self.counts.recorded_failures += u64::from(record.status.is_failure());
         Ok(ScheduledRequest {
             request_id,
             scenario,
@@ -214,10 +214,6 @@ impl<'p> RecordedPlanner<'p> {
 fn answered_from_cache(record: &RequestRecord) -> bool {
     matches!(record.cache_status, Some(CacheStatus::Hit | CacheStatus::SemanticHit))
         || record.flags.contains(&Flag::CacheHit)
-}
-
-const fn failed(status: Status) -> bool {
-    matches!(status, Status::Error | Status::Timeout | Status::RateLimited)
 }
 
 /// Dense numbers for hashes, in the order of their first appearance.

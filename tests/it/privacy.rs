@@ -48,7 +48,8 @@ fn assert_no_file_holds(desk: &Desk, secret: &str, inputs: &[&str]) {
 
 /// Returns every row of a table as text.
 fn printed<T: std::fmt::Debug>(batches: impl Iterator<Item = Result<T, TableError>>) -> String {
-    batches.map(|batch| format!("{:?}", batch.unwrap())).collect()
+    let rows: Vec<String> = batches.map(|batch| format!("{:?}", batch.unwrap())).collect();
+    rows.concat()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! An adapter is made from a sample of its file, where units and zones are decided once. It keeps
 //! no text of a record but names of models, providers and classes of errors, and these only in
-//! forms that [`names`] knows. It knows neither files nor
+//! forms that `names` knows. It knows neither files nor
 //! order; sessions and attempts are put together later.
 
 pub mod azure_llm;

@@ -1,6 +1,7 @@
 //! Tests of recorded plans: edges, windows, counts that add up, and the laws of speed.
 
 use super::*;
+use crate::domain::record::Status;
 use crate::domain::seed::Seed;
 use crate::domain::time::Nanos;
 use crate::plan::check::Checker;
