@@ -4,7 +4,7 @@
 //! offsets from the start of the run on its monotonic clock.
 
 use super::scenario::Scenario;
-use super::schedule::{Release, ScheduledRequest};
+use super::schedule::ScheduledRequest;
 use super::time::Nanos;
 use super::word::word_enum;
 
@@ -200,21 +200,17 @@ pub struct RequestOutcome {
 pub const MAX_MESSAGE_BYTES: usize = 300;
 
 impl RequestOutcome {
-    /// Returns the row of a planned request of which nothing is measured yet.
-    pub const fn planned(request: &ScheduledRequest) -> Self {
-        let scheduled = match request.release {
-            Release::At(due) => Some(due),
-            Release::After { .. } | Release::WhenFree => None,
-        };
+    /// Returns an outcome of which nothing is known, not even the request.
+    pub const fn blank() -> Self {
         Self {
-            request_id: request.request_id,
-            scenario: request.scenario,
-            session_id: request.session_id,
-            turn_index: request.turn_index,
-            planned_input_tokens: request.input_tokens,
-            planned_max_tokens: request.max_tokens,
+            request_id: 0,
+            scenario: Scenario::Single,
+            session_id: None,
+            turn_index: None,
+            planned_input_tokens: 0,
+            planned_max_tokens: 0,
             was_sent: false,
-            at: Instants { scheduled, ..Instants::NONE },
+            at: Instants::NONE,
             chunks: Vec::new(),
             http_status_code: None,
             failure: None,
@@ -229,6 +225,20 @@ impl RequestOutcome {
             text_bytes: 0,
             largest_read_text_bytes: 0,
             in_flight: None,
+        }
+    }
+
+    /// Returns the row of a planned request of which nothing is measured yet.
+    pub fn planned(request: &ScheduledRequest) -> Self {
+        Self {
+            request_id: request.request_id,
+            scenario: request.scenario,
+            session_id: request.session_id,
+            turn_index: request.turn_index,
+            planned_input_tokens: request.input_tokens,
+            planned_max_tokens: request.max_tokens,
+            at: Instants { scheduled: request.release.at(), ..Instants::NONE },
+            ..Self::blank()
         }
     }
 

@@ -23,6 +23,14 @@ pub enum Release {
 }
 
 impl Release {
+    /// Returns the offset at which a request is due, when that is fixed.
+    pub const fn at(self) -> Option<Nanos> {
+        match self {
+            Self::At(due) => Some(due),
+            Self::After { .. } | Self::WhenFree => None,
+        }
+    }
+
     /// Returns the word of the column `release_kind`.
     pub const fn kind(self) -> &'static str {
         match self {

@@ -328,7 +328,7 @@ pub fn json_refusal(error: &serde_json::Error) -> FieldError {
     let column = error.column();
     let reason = match error.classify() {
         serde_json::error::Category::Eof => {
-            format!("the line ends in the middle of its JSON, at byte {column}")
+            format!("ends in the middle of its JSON, at byte {column}")
         }
         serde_json::error::Category::Syntax => format!("is not JSON, at byte {column}"),
         serde_json::error::Category::Data | serde_json::error::Category::Io => {
@@ -403,7 +403,7 @@ mod tests {
             n: u32,
         }
         let why = |json| json_refusal(&serde_json::from_str::<Number>(json).unwrap_err()).reason;
-        insta::assert_snapshot!(why("{\"n\": "), @"the line ends in the middle of its JSON, at byte 6");
+        insta::assert_snapshot!(why("{\"n\": "), @"ends in the middle of its JSON, at byte 6");
         insta::assert_snapshot!(why("{\"n\": canary}"), @"is not JSON, at byte 7");
         insta::assert_snapshot!(why("{\"n\": \"canary\"}"), @"has a value of an unexpected type, or a key twice, at byte 14");
     }

@@ -266,7 +266,7 @@ fn broken_records_are_rejected_with_their_place() {
     4 "" "is not a JSON object"
     5 "status" "is neither `success` nor `failure`"
     6 "metadata" "is not the JSON object that LiteLLM writes"
-    7 "" "the line ends in the middle of its JSON, at byte 40"
+    7 "" "ends in the middle of its JSON, at byte 40"
     "#);
 }
 

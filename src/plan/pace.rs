@@ -6,7 +6,7 @@
 //! out is counted by the planner.
 
 use crate::domain::convert;
-use crate::domain::schedule::{Release, ScheduledRequest};
+use crate::domain::schedule::ScheduledRequest;
 use crate::domain::time::{NANOS_PER_SECOND, Nanos};
 use std::collections::BTreeMap;
 
@@ -50,21 +50,14 @@ pub fn choose(requests: &[ScheduledRequest], limits: PaceLimits) -> Pace {
     loop {
         let count = convert::index(num_requests).unwrap_or(usize::MAX).min(requests.len());
         let selected = requests.get(..count).unwrap_or(requests);
-        let span = selected.iter().filter_map(due).max().unwrap_or(Nanos::ZERO);
+        let span =
+            selected.iter().filter_map(|request| request.release.at()).max().unwrap_or(Nanos::ZERO);
         let speed = speed_for(span, limits.span);
         let peak = peak_chunks_per_s(selected, speed, limits.ttft, limits.tpot);
         if peak <= limits.chunks_per_s || num_requests == 1 {
             return Pace { num_requests, speed, peak_chunks_per_s: peak };
         }
         num_requests = num_requests * 3 / 4;
-    }
-}
-
-/// Returns the offset at which a request is released, when that is fixed.
-fn due(request: &ScheduledRequest) -> Option<Nanos> {
-    match request.release {
-        Release::At(due) => Some(due),
-        Release::After { .. } | Release::WhenFree => None,
     }
 }
 
@@ -113,7 +106,7 @@ pub fn peak_chunks_per_s(
     let gap = tpot.0.max(1);
     let mut chunks: BTreeMap<u64, u64> = BTreeMap::new();
     for request in requests {
-        let Some(due) = due(request) else { continue };
+        let Some(due) = request.release.at() else { continue };
         let mut next = Nanos::from_secs_f64(due.as_secs_f64() / speed).plus(ttft).0;
         let mut left = u64::from(request.max_tokens);
         while left > 0 {
@@ -132,7 +125,7 @@ pub fn peak_chunks_per_s(
 mod tests {
     use super::*;
     use crate::domain::scenario::Scenario;
-    use crate::domain::schedule::CountKind;
+    use crate::domain::schedule::{CountKind, Release};
 
     fn at(id: u64, due_ms: u64, max_tokens: u32) -> ScheduledRequest {
         ScheduledRequest {

@@ -15,8 +15,8 @@ use super::error::TableError;
 use super::file::{FileReader, RowWriter};
 use super::ipc::{Ending, IpcReader, IpcWriter};
 use super::schema::{CHUNKS, REQUESTS};
-use crate::domain::outcome::{Failure, Instants, RequestOutcome};
-use crate::domain::schedule::{Release, ScheduledRequest};
+use crate::domain::outcome::{Failure, RequestOutcome};
+use crate::domain::schedule::ScheduledRequest;
 use crate::domain::time::{NANOS_PER_SECOND, Nanos};
 use serde::{Deserialize, Serialize};
 use sorted::Sorted;
@@ -254,21 +254,7 @@ impl Output {
 
 /// Returns the outcome of a planned request of which nothing is known.
 fn unknown_after_kill(planned: &ScheduledRequest) -> RequestOutcome {
-    let scheduled = match planned.release {
-        Release::At(at) => Some(at),
-        Release::After { .. } | Release::WhenFree => None,
-    };
-    RequestOutcome {
-        request_id: planned.request_id,
-        scenario: planned.scenario,
-        session_id: planned.session_id,
-        turn_index: planned.turn_index,
-        planned_input_tokens: planned.input_tokens,
-        planned_max_tokens: planned.max_tokens,
-        at: Instants { scheduled, ..Instants::default() },
-        failure: Some(Failure::UnknownAfterKill),
-        ..columns::blank()
-    }
+    RequestOutcome { failure: Some(Failure::UnknownAfterKill), ..RequestOutcome::planned(planned) }
 }
 
 /// Reads the outcomes of a run in batches, in order of `request_id`, chunks joined back in.
@@ -347,6 +333,7 @@ impl Iterator for OutcomeReader {
 mod tests {
     use super::*;
     use crate::domain::convert;
+    use crate::domain::outcome::Instants;
     use crate::table::samples::{Draw, plan_metadata};
     use crate::table::schedule::{ScheduleReader, ScheduleWriter};
     use proptest::prelude::*;
@@ -469,7 +456,7 @@ mod tests {
             closed: Some(Nanos(20)),
             ..Instants::default()
         };
-        let ok = RequestOutcome { was_sent: true, at, ..columns::blank() };
+        let ok = RequestOutcome { was_sent: true, at, ..RequestOutcome::blank() };
         let failed = RequestOutcome { failure: Some(Failure::Truncated), ..ok.clone() };
         let batch = columns::encode_requests(Path::new("x"), &[ok, failed], 0).unwrap();
         let cells = |name: &str| {

@@ -18,6 +18,8 @@ use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
 use crate::ingest::stamp::{TimeColumn, zone_decision};
 
+/// What the gateway writes as the owner of a key when there is none.
+const NOBODY: &str = "default_user_id";
 /// Identity of the key that the proxy uses for its own probes.
 const HEALTH_CHECK: &str = "litellm-internal-health-check";
 /// Mark in strings that the proxy cut in the middle.
@@ -216,7 +218,9 @@ fn fill_names(
     if record.session_id_hash.is_some() {
         record.session_source = SessionSource::Explicit;
     }
-    record.user_hash = hash(Column::User, &wire.end_user).or(hash(Column::User, &wire.user));
+    let key_owner = wire.user.id().filter(|id| **id != *NOBODY);
+    record.user_hash =
+        hash(Column::User, &wire.end_user).or_else(|| hasher.hash(Column::User, &key_owner?));
     record.key_hash = hash(Column::Key, &wire.api_key);
     record.tenant_hash =
         hash(Column::Tenant, &wire.team_id).or(hash(Column::Tenant, &wire.organization_id));

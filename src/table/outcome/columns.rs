@@ -155,7 +155,7 @@ pub(super) fn decode_requests(
     path: &Path,
     batch: &RecordBatch,
 ) -> Result<Vec<RequestOutcome>, TableError> {
-    let mut from = Decoder::new(&REQUESTS, path, batch, &blank());
+    let mut from = Decoder::new(&REQUESTS, path, batch, &RequestOutcome::blank());
     from.int("request_id", |r, v| r.request_id = v)
         .word("scenario", Scenario::parse, |r, v| r.scenario = v)
         .int("session_id", |r, v| r.session_id = Some(v))
@@ -216,32 +216,4 @@ pub(super) fn decode_chunks(path: &Path, batch: &RecordBatch) -> Result<Vec<Chun
         row.deltas = Vec::new();
     }
     Ok(rows)
-}
-
-/// Returns an outcome of which nothing is known.
-pub(super) fn blank() -> RequestOutcome {
-    RequestOutcome {
-        request_id: 0,
-        scenario: Scenario::Single,
-        session_id: None,
-        turn_index: None,
-        planned_input_tokens: 0,
-        planned_max_tokens: 0,
-        was_sent: false,
-        at: Instants::default(),
-        chunks: Vec::new(),
-        http_status_code: None,
-        failure: None,
-        failure_message: None,
-        input_tokens: None,
-        cached_input_tokens: None,
-        output_tokens: None,
-        reasoning_tokens: None,
-        usage_source: None,
-        finish_reason: None,
-        connection_reused: None,
-        text_bytes: 0,
-        largest_read_text_bytes: 0,
-        in_flight: None,
-    }
 }
