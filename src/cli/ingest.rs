@@ -113,6 +113,7 @@ pub(crate) fn ingest_to(
         let message = format!("--max-reject-share: expected a share from 0 to 1, found {share}");
         return Err(Failed::usage(message, None).into());
     }
+    paths::once(logs)?;
     let inputs = logs.iter().chain(&reading.salt_file).map(PathBuf::as_path);
     paths::keep_inputs(inputs, &[out, &Rejects::path_beside(out)])?;
     let options = options(reading, out, globals)?;
@@ -151,7 +152,13 @@ pub(crate) fn ingest_to(
 fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<Options> {
     let mut map = Vec::new();
     for text in &reading.map {
-        map.push(parse_map(text)?);
+        let (field, column) = parse_map(text)?;
+        if map.iter().any(|(mapped, _)| *mapped == field) {
+            let hint = "one column holds a field: leave one of the two `--map` out".to_owned();
+            let message = format!("--map: the field of `{text}` is mapped twice");
+            return Err(Failed::usage(message, hint).into());
+        }
+        map.push((field, column));
     }
     let mut units = Vec::new();
     for text in &reading.time_unit {
@@ -378,6 +385,7 @@ mod tests {
         insta::assert_snapshot!(refuse(|r| r.max_reject_share = 1.5), @"--max-reject-share: expected a share from 0 to 1, found 1.5");
         insta::assert_snapshot!(refuse(|r| r.time_unit = vec!["min".to_owned()]), @"--time-unit: expected s, ms, us or ns, found `min`");
         insta::assert_snapshot!(refuse(|r| r.map = vec!["a".to_owned()]), @"--map: expected `FIELD=COLUMN` with a known field, found `a`");
+        insta::assert_snapshot!(refuse(|r| r.map = vec!["arrival=a".to_owned(), "arrival=b".to_owned()]), @"--map: the field of `arrival=b` is mapped twice");
         insta::assert_snapshot!(refuse(|_| {}), @"no log named: expected at least one file, found none");
         assert_eq!(parse_unit("t=ns").unwrap(), (Some("t".to_owned()), Unit::Nanos));
     }

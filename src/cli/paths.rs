@@ -35,9 +35,39 @@ pub(crate) fn keep_inputs<'p>(
     Ok(())
 }
 
+/// Checks that no log is named twice: its requests would count twice.
+///
+/// # Errors
+///
+/// A usage error that names the second one.
+pub(crate) fn once(logs: &[PathBuf]) -> Result<(), Failed> {
+    let mut seen = Vec::new();
+    for log in logs {
+        let Ok(place) = log.canonicalize() else { continue };
+        if seen.contains(&place) {
+            let message = format!("{}: this log is named twice", log.display());
+            return Err(Failed::usage(message, "name each log once".to_owned()));
+        }
+        seen.push(place);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_counts_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&a, "x").unwrap();
+        std::fs::write(&b, "x").unwrap();
+        assert!(once(&[a.clone(), b]).is_ok());
+        let again = once(&[a.clone(), folder.path().join("./a")]).unwrap_err().to_string();
+        assert!(again.ends_with("this log is named twice"), "{again}");
+        assert!(once(&[folder.path().join("missing"), folder.path().join("missing")]).is_ok());
+    }
 
     #[test]
     fn an_output_never_replaces_an_input() {

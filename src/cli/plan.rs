@@ -27,6 +27,8 @@ use crate::table::trace::TraceReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The files of a pool, which no plan may replace.
+const POOL_FILES: [&str; 2] = ["pool.parquet", "pool.json"];
 /// Requests written at a time when they are drawn one by one.
 const BATCH: usize = 8_192;
 
@@ -225,7 +227,7 @@ pub(crate) fn plan_recorded(
     out: &Path,
     globals: &Globals,
 ) -> anyhow::Result<Planned> {
-    keep_inputs([trace], &[out])?;
+    keep_inputs([trace, &pool.join(POOL_FILES[0]), &pool.join(POOL_FILES[1])], &[out])?;
     let pool = read_pool(pool)?;
     let mut metadata = metadata_of(PlanMode::Recorded, &pool, options.common, globals);
     metadata.trace_digest = Some(digest(trace)?);
@@ -256,7 +258,7 @@ pub(crate) fn plan_classic(
     out: &Path,
     globals: &Globals,
 ) -> anyhow::Result<Planned> {
-    keep_inputs([model], &[out])?;
+    keep_inputs([model, &pool.join(POOL_FILES[0]), &pool.join(POOL_FILES[1])], &[out])?;
     let pool = read_pool(pool)?;
     let mut metadata = metadata_of(PlanMode::Classic, &pool, options.common, globals);
     metadata.model_digest = Some(digest(model)?);

@@ -58,10 +58,12 @@ pub fn detect(sample: &Sample, hints: &Hints) -> Result<Format, IngestError> {
         Records::Jsonl(lines) => detect_json(sample, lines),
         Records::Csv(header, _) => {
             let names: Vec<&str> = header.names().iter().map(String::as_str).collect();
+            // Where the first line is data, no cell of it is shown.
+            let shown = if names.iter().any(|name| is_data(name)) { &[][..] } else { &names };
             vote(&names).ok_or_else(|| IngestError::UnknownHeader {
                 file: sample.file.clone(),
                 found: describe_header(&names),
-                map_line: map_line(&names),
+                map_line: map_line(shown),
             })
         }
     }
@@ -149,15 +151,22 @@ impl<'de> Visitor<'de> for KeysVisitor {
 }
 
 fn describe_header(names: &[&str]) -> String {
-    let is_data = |name: &str| {
-        name.is_empty() || name.parse::<f64>().is_ok() || name.starts_with("20") || !is_safe(name)
-    };
     match names.iter().position(|name| is_data(name)) {
         Some(place) => {
             format!("the first line looks like data, not names (column {})", place + 1)
         }
         None => show_keys(names),
     }
+}
+
+/// Whether a cell of the first line is no name of a column.
+fn is_data(name: &str) -> bool {
+    let words = name.split(' ').count();
+    name.is_empty()
+        || words > 3
+        || name.parse::<f64>().is_ok()
+        || name.starts_with("20")
+        || !is_safe(name)
 }
 
 /// A name that is a name: data in its place is not shown.

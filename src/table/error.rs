@@ -15,6 +15,12 @@ pub enum TableError {
         /// The output.
         path: PathBuf,
     },
+    /// The output is there and is a device, a pipe or a link.
+    #[error("{}: not a regular file, and so not replaced", path.display())]
+    NotAFile {
+        /// The output, or the name under which it would be written first.
+        path: PathBuf,
+    },
     /// The operating system refused to read or write.
     #[error("{}: could not {action}", path.display())]
     Io {
@@ -170,6 +176,7 @@ impl TableError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Exists { .. } => "choose another path, or overwrite with `--force`".to_owned(),
+            Self::NotAFile { .. } => "choose another path, or remove what is there".to_owned(),
             Self::Io { path, source, .. } => return io_hint(path, source),
             Self::Missing { made_by, .. } => (*made_by).to_owned(),
             Self::NotParquet { .. } => {

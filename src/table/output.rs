@@ -26,7 +26,8 @@ impl PartialFile {
     ///
     /// # Errors
     ///
-    /// If `path` exists and `force` is off, if `path` is a directory, or if the system refuses.
+    /// If `path` exists and `force` is off, if `path` or `<path>.partial` is there and no regular
+    /// file, or if the system refuses.
     pub fn create(path: &Path, force: bool) -> Result<Self, TableError> {
         if path.is_dir() {
             let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
@@ -35,7 +36,15 @@ impl PartialFile {
         if !force && path.symlink_metadata().is_ok() {
             return Err(TableError::Exists { path: path.to_owned() });
         }
+        // A rename would replace a device or a pipe by a file.
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            return Err(TableError::NotAFile { path: path.to_owned() });
+        }
         let partial = partial_path(path);
+        // What a killed program left is a file; a link would lead to somebody's own.
+        if partial.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+            return Err(TableError::NotAFile { path: partial });
+        }
         let file =
             File::create(&partial).map_err(|source| TableError::io(path, "create", source))?;
         Ok(Self { path: path.to_owned(), partial, file: Some(BufWriter::new(file)) })
@@ -163,6 +172,19 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn devices_pipes_and_links_are_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| PartialFile::create(path, true).map(|_| ()).unwrap_err();
+        // `/dev/null` would become a regular file by the rename.
+        assert!(matches!(refused(Path::new("/dev/null")), TableError::NotAFile { .. }));
+        let theirs = folder.path().join("theirs");
+        std::fs::write(&theirs, "theirs").unwrap();
+        std::os::unix::fs::symlink(&theirs, folder.path().join("out.partial")).unwrap();
+        assert!(matches!(refused(&folder.path().join("out")), TableError::NotAFile { .. }));
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
     }
 
     #[test]
