@@ -9,7 +9,7 @@ use super::schedule::ScheduleVerdict;
 use super::summarize::{ALL, Report};
 use crate::domain::limits;
 use crate::domain::percentiles;
-use crate::domain::schedule::CountKind;
+use crate::domain::schedule::{CountKind, PlanMode};
 use crate::domain::word::word_enum;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,7 @@ pub(super) fn of(report: &Report) -> Vec<Warning> {
         slow_connections(report),
         not_selected(report),
         speed(report),
+        classic_kinds(report),
         clipped(report),
         drawn(report),
         mock(report),
@@ -386,6 +387,17 @@ fn speed(report: &Report) -> Found {
         format!("the trace was replayed at {speed} times its own speed"),
         "rates are not those of production; quote them with the factor",
     ))
+}
+
+fn classic_kinds(report: &Report) -> Found {
+    (report.plan.mode == PlanMode::Classic).then(|| {
+        found(
+            Level::Notice,
+            "classic_kinds",
+            format!("the kinds of all {} requests were drawn by their shares", report.accounting.planned),
+            "their lengths are those of the whole trace, not of the kind: do not quote latencies by kind",
+        )
+    })
 }
 
 fn clipped(report: &Report) -> Found {
