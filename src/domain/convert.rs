@@ -51,6 +51,12 @@ pub fn index(value: u64) -> Option<usize> {
     usize::try_from(value).ok()
 }
 
+/// Returns a float as a whole number when it is one, and below 2^53.
+#[expect(clippy::cast_possible_truncation, reason = "bounded by the check before the cast")]
+pub fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -173,6 +173,30 @@ word_enum! {
 }
 
 word_enum! {
+    /// What a tool is for, by its name.
+    pub enum ToolClass {
+        /// Looks documents up.
+        Retrieval = "retrieval",
+        /// Searches the web.
+        WebSearch = "web_search",
+        /// Runs code.
+        Code = "code",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+word_enum! {
+    /// Where equal block hashes mean equal blocks.
+    pub enum HashScope {
+        /// In the whole trace.
+        Dataset = "dataset",
+        /// Within one session only.
+        Session = "session",
+    }
+}
+
+word_enum! {
     /// Repairs and oddities; every repair leaves a mark.
     pub enum Flag {
         /// A logged 0 stood for an unknown count and became null.
@@ -197,6 +221,14 @@ word_enum! {
         ReasoningExceedsOutput = "reasoning_exceeds_output",
         /// The first chunk was later than the end; the time to it became null.
         TtftExceedsDuration = "ttft_exceeds_duration",
+        /// Rows of one long record were put together.
+        SplitRowsMerged = "split_rows_merged",
+        /// Older versions of the row were left out.
+        Deduplicated = "deduplicated",
+        /// The source counts cached tokens apart; they were added to the input.
+        AnthropicCachedAdded = "anthropic_cached_added",
+        /// Two names of one count were there and differed; the newer name's value was taken.
+        UsageDiffers = "usage_differs",
     }
 }
 
@@ -224,6 +256,12 @@ pub struct RequestRecord {
     pub request_id_hash: Option<Hash128>,
     /// Keyed hash of the trace id that links attempts and spans.
     pub trace_id_hash: Option<Hash128>,
+    /// Keyed hash of the provider's response id.
+    pub response_id_hash: Option<Hash128>,
+    /// Keyed hash of the span id.
+    pub span_id_hash: Option<Hash128>,
+    /// Keyed hash of the parent span's id.
+    pub parent_span_id_hash: Option<Hash128>,
     /// When the request reached the logging component; `None` only with `ArrivalSource::None`.
     pub arrival_time: Option<WallTime>,
     /// How `arrival_time` was obtained.
@@ -240,6 +278,12 @@ pub struct RequestRecord {
     pub time_to_first_chunk_us: Option<i64>,
     /// Where `time_to_first_chunk_us` comes from.
     pub ttft_source: Option<TtftSource>,
+    /// Wait in the engine's queue, in microseconds.
+    pub queue_time_us: Option<i64>,
+    /// Prefill in the engine, in microseconds.
+    pub prefill_time_us: Option<i64>,
+    /// Decode in the engine, in microseconds.
+    pub decode_time_us: Option<i64>,
     /// What was asked for.
     pub operation: Operation,
     /// The provider's name.
@@ -258,18 +302,26 @@ pub struct RequestRecord {
     pub output_tokens: Option<u32>,
     /// Input tokens read from the provider's cache; at most `input_tokens`.
     pub cache_read_input_tokens: Option<u32>,
+    /// Input tokens written to the provider's cache.
+    pub cache_write_input_tokens: Option<u32>,
     /// Reasoning tokens; at most `output_tokens`.
     pub reasoning_output_tokens: Option<u32>,
     /// Who counted the input tokens.
     pub input_token_source: TokenSource,
     /// Who counted the output tokens.
     pub output_token_source: TokenSource,
+    /// Length of the request on the wire.
+    pub request_bytes: Option<u64>,
+    /// Length of the answer on the wire.
+    pub response_bytes: Option<u64>,
     /// The limit the client set on output tokens.
     pub max_tokens: Option<u32>,
     /// Sampling temperature.
     pub temperature: Option<f64>,
     /// Nucleus sampling share.
     pub top_p: Option<f64>,
+    /// Answers asked for.
+    pub choice_count: Option<u32>,
     /// Whether the answer was streamed.
     pub stream: Option<bool>,
     /// How it ended.
@@ -286,6 +338,8 @@ pub struct RequestRecord {
     pub cache_status: Option<CacheStatus>,
     /// Cost in the source's currency unit.
     pub cost: Option<f64>,
+    /// Currency of the cost.
+    pub cost_currency: Option<Arc<str>>,
     /// Keyed hash of the session id.
     pub session_id_hash: Option<Hash128>,
     /// The rule that gave the session.
@@ -304,18 +358,40 @@ pub struct RequestRecord {
     pub tenant_hash: Option<Hash128>,
     /// Messages in the request.
     pub message_count: Option<u32>,
+    /// System messages.
+    pub system_count: Option<u32>,
+    /// User messages.
+    pub user_count: Option<u32>,
+    /// Assistant messages.
+    pub assistant_count: Option<u32>,
+    /// Tool messages.
+    pub tool_count: Option<u32>,
     /// Tools offered in the request.
     pub tool_definition_count: Option<u32>,
     /// Tool calls in the answer.
     pub tool_call_count: Option<u32>,
+    /// Class of each tool offered.
+    pub tool_class: Vec<ToolClass>,
+    /// Images in the request.
+    pub image_count: Option<u32>,
+    /// Audio parts in the request.
+    pub audio_count: Option<u32>,
+    /// Files in the request.
+    pub file_count: Option<u32>,
     /// Whether retrieved documents are in the prompt.
     pub rag_label: RagLabel,
     /// Ids of the rules that fired.
     pub rag_evidence: Vec<Arc<str>>,
+    /// Tokens of the retrieved part of the prompt.
+    pub context_tokens: Option<u32>,
+    /// Tokens of the question in the prompt.
+    pub question_tokens: Option<u32>,
     /// Keyed rolling hashes of the prompt's blocks.
     pub prefix_block_hashes: Vec<u64>,
     /// Tokens in a block.
     pub prefix_block_size: Option<u32>,
+    /// Where equal block hashes mean equal blocks.
+    pub prefix_hash_scope: Option<HashScope>,
     /// The kind of request, by `domain::scenario`.
     pub scenario: Scenario,
     /// Repairs and oddities.
@@ -331,6 +407,9 @@ impl RequestRecord {
             source_line: Some(source_line),
             request_id_hash: None,
             trace_id_hash: None,
+            response_id_hash: None,
+            span_id_hash: None,
+            parent_span_id_hash: None,
             arrival_time: None,
             arrival_source: ArrivalSource::None,
             arrival_resolution_us: 1,
@@ -339,6 +418,9 @@ impl RequestRecord {
             duration_us: None,
             time_to_first_chunk_us: None,
             ttft_source: None,
+            queue_time_us: None,
+            prefill_time_us: None,
+            decode_time_us: None,
             operation: Operation::Unknown,
             provider_name: None,
             request_model: None,
@@ -348,12 +430,16 @@ impl RequestRecord {
             input_tokens: None,
             output_tokens: None,
             cache_read_input_tokens: None,
+            cache_write_input_tokens: None,
             reasoning_output_tokens: None,
             input_token_source: TokenSource::Missing,
             output_token_source: TokenSource::Missing,
+            request_bytes: None,
+            response_bytes: None,
             max_tokens: None,
             temperature: None,
             top_p: None,
+            choice_count: None,
             stream: None,
             status: Status::Unknown,
             http_status_code: None,
@@ -362,6 +448,7 @@ impl RequestRecord {
             attempt_count: 1,
             cache_status: None,
             cost: None,
+            cost_currency: None,
             session_id_hash: None,
             session_source: SessionSource::None,
             turn_index: None,
@@ -371,12 +458,23 @@ impl RequestRecord {
             key_hash: None,
             tenant_hash: None,
             message_count: None,
+            system_count: None,
+            user_count: None,
+            assistant_count: None,
+            tool_count: None,
             tool_definition_count: None,
             tool_call_count: None,
+            tool_class: Vec::new(),
+            image_count: None,
+            audio_count: None,
+            file_count: None,
             rag_label: RagLabel::Unknowable,
             rag_evidence: Vec::new(),
+            context_tokens: None,
+            question_tokens: None,
             prefix_block_hashes: Vec::new(),
             prefix_block_size: None,
+            prefix_hash_scope: None,
             scenario: Scenario::Single,
             flags: Vec::new(),
         }

@@ -104,7 +104,10 @@ pub enum IngestError {
         map_line: String,
     },
     /// JSON records that no format knows, or of several formats.
-    #[error("{file}: the format is not clear from {sampled} records: {candidates}")]
+    #[error(
+        "{file}: the format is not clear from {sampled} records: {candidates}{}",
+        unknown_paths(paths)
+    )]
     UnknownFormat {
         /// The file, as the user named it.
         file: Arc<str>,
@@ -112,6 +115,8 @@ pub enum IngestError {
         sampled: usize,
         /// Each candidate with its count and its keys.
         candidates: String,
+        /// Key paths with types of a record that no format knows.
+        paths: String,
         /// A ready `--map` line.
         map_line: String,
     },
@@ -272,10 +277,16 @@ impl IngestError {
     }
 }
 
+fn unknown_paths(paths: &str) -> String {
+    if paths.is_empty() { String::new() } else { format!("; unknown records have {paths}") }
+}
+
 fn unknown_hint(map_line: &str) -> String {
+    if map_line.is_empty() {
+        return "name the format with `--format`; `ingest --help` lists them".to_owned();
+    }
     format!(
-        "known formats: {}; for others say which column is what: {map_line}",
-        super::format::Format::names().join(", ")
+        "name the format with `--format` (`ingest --help` lists them), or say which column is what: {map_line}"
     )
 }
 
@@ -305,6 +316,7 @@ mod tests {
                 file: file.clone(),
                 sampled: 5,
                 candidates: text(),
+                paths: String::new(),
                 map_line: text(),
             },
             IngestError::WrongContainer {

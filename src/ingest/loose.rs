@@ -39,11 +39,61 @@ pub enum Loose<'a> {
     Float(f64),
     /// A text.
     Text(Cow<'a, str>),
-    /// An array or an object.
-    Other,
+    /// An array or an object, as JSON text.
+    Json(&'a str),
 }
 
 impl<'a> Loose<'a> {
+    /// Makes a value of the text of one JSON value, without white space around it.
+    pub fn of_json(raw: &'a str) -> Self {
+        match raw.as_bytes().first() {
+            Some(b'"') => match plain_string(raw) {
+                Some(text) => Self::Text(Cow::Borrowed(text)),
+                // An escape that is none, as access logs write it, is kept as it stands.
+                None => Self::Text(
+                    serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
+                ),
+            },
+            Some(b'{' | b'[') => Self::Json(raw),
+            Some(b't') => Self::Bool(true),
+            Some(b'f') => Self::Bool(false),
+            Some(b'-' | b'0'..=b'9') => match Number::parse(raw) {
+                Some(Number::Int(number)) => Self::Int(number),
+                Some(Number::Float(number)) => Self::Float(number),
+                None => Self::Text(Cow::Borrowed(raw)),
+            },
+            _ => Self::Null,
+        }
+    }
+
+    /// Returns the JSON text of an array or object, also of one written into a string.
+    ///
+    /// Exports that double their quotes once too often are read too.
+    pub fn json(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(raw) => Some(Cow::Borrowed(raw)),
+            Self::Text(text) => {
+                let trimmed = text.trim_start();
+                if !trimmed.starts_with(['{', '[']) {
+                    return None;
+                }
+                let doubled = trimmed.starts_with("{\"\"") || trimmed.starts_with("[{\"\"");
+                Some(if doubled { Cow::Owned(text.replace("\"\"", "\"")) } else { text.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns how many elements an array or object has, 1 for a text that is not empty; `None`
+    /// for everything else.
+    pub fn elements(&self) -> Option<u32> {
+        match self {
+            Self::Json(raw) => serde_json::from_str::<Elements>(raw).ok()?.0,
+            Self::Text(text) => Some(u32::from(!text.is_empty())),
+            _ => None,
+        }
+    }
+
     /// Makes a value of a CSV cell.
     pub fn cell(cell: Option<&'a str>) -> Self {
         cell.map_or(Self::Null, |text| Self::Text(Cow::Borrowed(text)))
@@ -87,7 +137,7 @@ impl<'a> Loose<'a> {
             Self::Float(number) => Ok(Some(Number::Float(*number))),
             Self::Text(text) if is_nothing(text) => Ok(None),
             Self::Text(text) => Number::parse(text.trim()).map(Some).ok_or_else(not_a_number),
-            Self::Bool(_) | Self::Other => Err(not_a_number()),
+            Self::Bool(_) | Self::Json(_) => Err(not_a_number()),
         }
     }
 
@@ -100,7 +150,7 @@ impl<'a> Loose<'a> {
         let Some(number) = self.number(field)? else { return Ok(None) };
         let whole = match number {
             Number::Int(number) => Some(number),
-            Number::Float(number) => whole(number),
+            Number::Float(number) => crate::domain::convert::whole(number),
         };
         match whole {
             None => Err(FieldError::new(field, "is a fraction, not a whole number")),
@@ -142,12 +192,6 @@ fn is_nothing(text: &str) -> bool {
     matches!(text.trim(), "" | "-" | "None" | "null" | "NULL" | "nan" | "NaN")
 }
 
-/// Returns a float as a whole number when it is one.
-#[expect(clippy::cast_possible_truncation, reason = "bounded by the check before the cast")]
-fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
-}
-
 /// A number as written: whole, or with a fraction or exponent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
@@ -179,58 +223,15 @@ impl Number {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LooseVisitor)
-    }
+/// Returns the text of a JSON string without escapes.
+fn plain_string(raw: &str) -> Option<&str> {
+    let text = raw.strip_prefix('"')?.strip_suffix('"')?;
+    memchr::memchr(b'\\', text.as_bytes()).is_none().then_some(text)
 }
 
-struct LooseVisitor;
-
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose<'de>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Loose::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Loose::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Loose::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        let float = || Loose::Float(crate::domain::convert::float(value));
-        Ok(i64::try_from(value).map_or_else(|_| float(), Loose::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Loose::Float(value))
-    }
-
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
-        Ok(Loose::Text(Cow::Borrowed(value)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-        Ok(Loose::Text(Cow::Owned(value.to_owned())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Loose::Other)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Loose::Other)
+impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&'de RawValue>::deserialize(deserializer).map(|raw| Loose::of_json(raw.get()))
     }
 }
 

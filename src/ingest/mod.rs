@@ -7,6 +7,7 @@
 //! merged, dropped for a named reason, or rejected into a file ([`diagnostic`]).
 
 pub mod attempts;
+pub mod content;
 pub mod detect;
 pub mod diagnostic;
 pub mod error;
@@ -33,7 +34,7 @@ use crate::domain::position::Position;
 use crate::domain::record::RequestRecord;
 use crate::domain::trace::{Decision, SourceFile, TraceMetadata};
 use attempts::Attempts;
-use format::{Adapter, At, Input, Origin, Outcome, Refusal, Shared};
+use format::{Adapter, At, Input, Item, Origin, Out, Refusal, Shared};
 use lines::{Lines, MAX_LINE};
 use loose::FieldError;
 use privacy::{Column, Hasher};
@@ -218,7 +219,7 @@ impl Reading<'_> {
     fn read_file(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), IngestError> {
         let sample = Sample::read(path)?;
         let hints = &self.options.hints;
-        let format = detect::detect(&sample, hints)?;
+        let format = detect::detect(&sample, hints)?.format;
         let (adapter, decisions) = format::make(format, &sample, hints)?;
         self.check_origin(&sample, adapter.origin())?;
         for decision in decisions {
@@ -230,7 +231,9 @@ impl Reading<'_> {
         let file_id = file_id.map_err(|_| IngestError::TooManyFiles)?;
         let read_before = self.metadata.counts.read;
         let lines = match &sample.records {
-            Records::Jsonl(_) => self.read_lines(path, file_id, &*adapter, progress)?,
+            Records::Jsonl(_) | Records::Text(_) => {
+                self.read_lines(path, file_id, &*adapter, progress)?
+            }
             Records::Csv(..) => self.read_rows(path, file_id, &*adapter, progress)?,
         };
         self.metadata.counts.lines += lines;
@@ -271,11 +274,12 @@ impl Reading<'_> {
         while let Some(line) = lines.next_line()? {
             self.metadata.counts.read += 1;
             let at = At { file_id, line: line.number };
+            let mut out = Out::default();
             let decoded = match line.bytes.map(simdutf8::basic::from_utf8) {
                 Some(Ok(text)) if !text.trim_start().starts_with('{') => {
                     Err(Refusal::Reject(FieldError::new("", "is not a JSON object")))
                 }
-                Some(Ok(text)) => adapter.decode(Input::Json(text), at, &mut self.shared),
+                Some(Ok(text)) => adapter.decode(Input::Json(text), at, &mut self.shared, &mut out),
                 Some(Err(_)) => Err(Refusal::Reject(FieldError::new("", "is not UTF-8"))),
                 None => Err(Refusal::Reject(FieldError::new(
                     "",
@@ -283,7 +287,7 @@ impl Reading<'_> {
                 ))),
             };
             let position = || Position { file: file.clone(), line: at.line, byte: Some(line.byte) };
-            self.settle(decoded, position)?;
+            self.settle(decoded.map(|()| out), position)?;
         }
         Ok(lines.source().lines())
     }
@@ -303,32 +307,42 @@ impl Reading<'_> {
             let record = rows.record();
             let at = At { file_id, line: start.line };
             let reject = |reason: String| Err(Refusal::Reject(FieldError::new("", reason)));
+            let mut out = Out::default();
             let decoded = match Row::new(record) {
                 _ if record.len() != columns => {
                     reject(format!("has {} fields, the header has {columns}", record.len()))
                 }
                 None => reject("is not UTF-8".to_owned()),
-                Some(row) => adapter.decode(Input::Csv(row), at, &mut self.shared),
+                Some(row) => adapter.decode(Input::Csv(row), at, &mut self.shared, &mut out),
             };
             let position =
                 || Position { file: file.clone(), line: start.line, byte: Some(start.byte) };
-            self.settle(decoded, position)?;
+            self.settle(decoded.map(|()| out), position)?;
         }
         Ok(rows.lines())
     }
 
     fn settle(
         &mut self,
-        decoded: Result<Outcome, Refusal>,
+        decoded: Result<Out, Refusal>,
         position: impl Fn() -> Position,
     ) -> Result<(), IngestError> {
         match decoded {
-            Ok(Outcome::Keep(row)) => {
-                self.metadata.counts.kept += 1;
-                self.sorter.push(*row)
-            }
-            Ok(Outcome::Drop(reason)) => {
-                *self.metadata.counts.dropped.entry(reason.to_owned()).or_insert(0) += 1;
+            Ok(out) => {
+                self.metadata.counts.read += convert::count(out.items.len()).saturating_sub(1);
+                for item in out.items {
+                    match item {
+                        Item::Keep(draft) => {
+                            self.metadata.counts.kept += 1;
+                            self.sorter.push(draft.row)?;
+                        }
+                        Item::Drop(reason) => {
+                            let dropped = &mut self.metadata.counts.dropped;
+                            *dropped.entry(reason.to_owned()).or_insert(0) += 1;
+                        }
+                        Item::Reject(error) => self.rejects.add(&position(), &error)?,
+                    }
+                }
                 Ok(())
             }
             Err(Refusal::Reject(error)) => self.rejects.add(&position(), &error),

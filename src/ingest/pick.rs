@@ -1,57 +1,80 @@
-//! Picks named values out of a JSON line without building a tree of it.
+//! Picks named values out of a JSON object without building a tree of it.
 //!
 //! A path is a top-level key or keys joined by dots (`usage.prompt_tokens`); a key that itself
-//! contains dots is found too. Everything else is skipped as it is read. Missing values are null;
-//! of a key that occurs twice the last value counts.
+//! contains dots is found too. A slot has one path or several names for the same thing, the best
+//! one first. Everything else is skipped as it is read. Missing values are null; of a key that
+//! occurs twice the last value counts.
 
-use super::loose::Loose;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use super::loose::{FieldError, Loose, json_refusal};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Paths to pick, each with its place in the result.
+/// Paths to pick, each with its slot in the result.
 #[derive(Clone, Debug)]
 pub struct Picker {
-    paths: Vec<String>,
+    /// Path, slot, and rank within the slot: the lowest one that is there counts.
+    paths: Vec<(Cow<'static, str>, usize, usize)>,
+    slots: usize,
 }
 
 impl Picker {
-    /// Makes a picker of paths.
+    /// Makes a picker of paths, one slot each.
     pub fn new(paths: &[String]) -> Self {
-        Self { paths: paths.to_vec() }
+        let paths: Vec<_> = paths
+            .iter()
+            .enumerate()
+            .map(|(slot, path)| (Cow::Owned(path.clone()), slot, 0))
+            .collect();
+        Self { slots: paths.len(), paths }
     }
 
-    /// Returns the values in the order of the paths.
+    /// Makes a picker of slots, each with its names, the best one first.
+    pub fn of(slots: &[&[&'static str]]) -> Self {
+        let names = slots.iter().enumerate().flat_map(|(slot, names)| {
+            names.iter().enumerate().map(move |(rank, name)| (Cow::Borrowed(*name), slot, rank))
+        });
+        Self { paths: names.collect(), slots: slots.len() }
+    }
+
+    /// Returns the values in the order of the slots.
     ///
     /// # Errors
     ///
-    /// If the line is not one JSON object.
-    pub fn pick<'a>(&self, line: &'a str) -> Result<Vec<Loose<'a>>, serde_json::Error> {
-        let mut found = vec![Loose::Null; self.paths.len()];
-        let wanted: Vec<(&str, usize)> =
-            self.paths.iter().enumerate().map(|(place, path)| (path.as_str(), place)).collect();
-        let mut deserializer = serde_json::Deserializer::from_str(line);
-        let pick = Pick { wanted, found: &mut found, is_root: true };
-        pick.deserialize(&mut deserializer)?;
-        deserializer.end()?;
-        Ok(found)
+    /// If the text is not one JSON object; the reason quotes nothing.
+    pub fn pick<'a>(&self, text: &'a str) -> Result<Vec<Loose<'a>>, FieldError> {
+        let mut found: Vec<(usize, Loose<'a>)> = vec![(usize::MAX, Loose::Null); self.slots];
+        let wanted: Vec<Wanted<'_>> = self
+            .paths
+            .iter()
+            .map(|(path, slot, rank)| Wanted { path, slot: *slot, rank: *rank })
+            .collect();
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        Pick { wanted, found: &mut found }
+            .deserialize(&mut deserializer)
+            .and_then(|()| deserializer.end())
+            .map_err(|error| json_refusal(&error))?;
+        Ok(found.into_iter().map(|(_, value)| value).collect())
     }
 }
 
+#[derive(Clone, Copy)]
+struct Wanted<'p> {
+    path: &'p str,
+    slot: usize,
+    rank: usize,
+}
+
 struct Pick<'f, 'p, 'a> {
-    wanted: Vec<(&'p str, usize)>,
-    found: &'f mut Vec<Loose<'a>>,
-    is_root: bool,
+    wanted: Vec<Wanted<'p>>,
+    found: &'f mut Vec<(usize, Loose<'a>)>,
 }
 
 impl<'de> DeserializeSeed<'de> for Pick<'_, '_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.is_root {
-            deserializer.deserialize_map(self)
-        } else {
-            deserializer.deserialize_any(self)
-        }
+        deserializer.deserialize_map(self)
     }
 }
 
@@ -64,58 +87,66 @@ impl<'de> Visitor<'de> for Pick<'_, '_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
-            if let Some((_, place)) = self.wanted.iter().find(|(path, _)| *path == key) {
-                let value = map.next_value()?;
-                if let Some(slot) = self.found.get_mut(*place) {
-                    *slot = value;
-                }
+            let whole = self.wanted.iter().any(|wanted| wanted.path == key);
+            let below: Vec<Wanted<'_>> =
+                self.wanted.iter().filter_map(|wanted| below(*wanted, &key)).collect();
+            if !whole && below.is_empty() {
+                map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let wanted: Vec<(&str, usize)> =
-                self.wanted.iter().filter_map(|wanted| below(*wanted, &key)).collect();
-            if wanted.is_empty() {
-                map.next_value::<IgnoredAny>()?;
-            } else {
-                map.next_value_seed(Pick { wanted, found: &mut *self.found, is_root: false })?;
+            let raw = map.next_value::<&'de RawValue>()?.get();
+            for wanted in self.wanted.iter().filter(|wanted| wanted.path == key) {
+                let value = Loose::of_json(raw);
+                if let Some(slot) = self.found.get_mut(wanted.slot)
+                    && wanted.rank <= slot.0
+                    && !value.is_nothing()
+                {
+                    *slot = (wanted.rank, value);
+                }
+            }
+            if !below.is_empty() && raw.starts_with('{') {
+                let mut deserializer = serde_json::Deserializer::from_str(raw);
+                Pick { wanted: below, found: &mut *self.found }
+                    .deserialize(&mut deserializer)
+                    .map_err(serde::de::Error::custom)?;
             }
         }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
         Ok(())
     }
 }
 
 /// Returns what is left of a path below `key`.
-fn below<'p>((path, place): (&'p str, usize), key: &str) -> Option<(&'p str, usize)> {
-    Some((path.strip_prefix(key)?.strip_prefix('.')?, place))
+fn below<'p>(wanted: Wanted<'p>, key: &str) -> Option<Wanted<'p>> {
+    let path = wanted.path.strip_prefix(key)?.strip_prefix('.')?;
+    Some(Wanted { path, ..wanted })
 }
+
+/// Declares the fields an adapter reads of an object: a struct of values, picked by path; further
+/// names of the same thing follow after `|`.
+macro_rules! wire {
+    ($(#[$doc:meta])* $name:ident { $($field:ident = $first:literal $(| $more:literal)*),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub(super) struct $name<'a> { $(pub(super) $field: $crate::ingest::loose::Loose<'a>),+ }
+
+        impl<'a> $name<'a> {
+            /// Returns what reads these fields; made once per adapter.
+            pub(super) fn picker() -> $crate::ingest::pick::Picker {
+                $crate::ingest::pick::Picker::of(&[$(&[$first $(, $more)*]),+])
+            }
+
+            /// Reads the fields of an object.
+            pub(super) fn read(
+                picker: &$crate::ingest::pick::Picker,
+                text: &'a str,
+            ) -> Result<Self, $crate::ingest::loose::FieldError> {
+                let mut values = picker.pick(text)?.into_iter();
+                Ok(Self { $($field: values.next().unwrap_or_default()),+ })
+            }
+        }
+    };
+}
+pub(super) use wire;
 
 /// A key, borrowed when it has no escapes.
 pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
@@ -150,14 +181,30 @@ mod tests {
 
     #[test]
     fn paths_lead_to_values() {
-        let paths = ["a", "b.c", "b.d.e", "f.g", "none", "a.x"].map(str::to_owned);
+        let paths = ["a", "b.c", "b.d.e", "f.g", "none", "a.x", "b.d"].map(str::to_owned);
         let line =
             r#"{"a": 1, "b": {"c": "two", "d": {"e": null}, "z": [1]}, "f.g": 3.5, "h": {}}"#;
         let found = Picker::new(&paths).pick(line).unwrap();
         let text = Loose::Text(Cow::Borrowed("two"));
-        let expected =
-            [Loose::Int(1), text, Loose::Null, Loose::Float(3.5), Loose::Null, Loose::Null];
+        let expected = [
+            Loose::Int(1),
+            text,
+            Loose::Null,
+            Loose::Float(3.5),
+            Loose::Null,
+            Loose::Null,
+            Loose::Json(r#"{"e": null}"#),
+        ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_best_name_counts_whatever_the_order() {
+        let picker = Picker::of(&[&["new", "old"], &["x.y", "z"]]);
+        let picked = picker.pick(r#"{"old": 1, "new": 2, "z": 3}"#).unwrap();
+        assert_eq!(picked, [Loose::Int(2), Loose::Int(3)]);
+        let picked = picker.pick(r#"{"new": null, "old": 1, "x": {"y": 4}, "z": 3}"#).unwrap();
+        assert_eq!(picked, [Loose::Int(1), Loose::Int(4)]);
     }
 
     #[test]

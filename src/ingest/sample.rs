@@ -31,6 +31,8 @@ pub struct Sample {
 pub enum Records {
     /// Lines of JSONL; those that are not UTF-8 or too long are left out.
     Jsonl(Vec<String>),
+    /// Lines of text.
+    Text(Vec<String>),
     /// A header and records.
     Csv(Header, Vec<csv::ByteRecord>),
 }
@@ -57,14 +59,14 @@ impl Sample {
     pub fn header(&self) -> Option<&Header> {
         match &self.records {
             Records::Csv(header, _) => Some(header),
-            Records::Jsonl(_) => None,
+            Records::Jsonl(_) | Records::Text(_) => None,
         }
     }
 
     /// Returns the number of records.
     pub fn len(&self) -> usize {
         match &self.records {
-            Records::Jsonl(lines) => lines.len(),
+            Records::Jsonl(lines) | Records::Text(lines) => lines.len(),
             Records::Csv(_, records) => records.len(),
         }
     }
@@ -82,6 +84,7 @@ impl Sample {
                 let first = |line| picker.pick(line).ok()?.into_iter().next();
                 lines.iter().filter_map(|line| first(line)).collect()
             }
+            Records::Text(_) => Vec::new(),
             Records::Csv(header, records) => {
                 let place = header.place(name);
                 let cell = |record| Some(Loose::cell(Row::new(record)?.cell(place)));

@@ -7,7 +7,7 @@
 //! that are missing (null, empty, `None`, `-`) decide nothing.
 
 use super::error::IngestError;
-use super::format::{Refusal, Zone};
+use super::format::{Naive, Reading, Refusal, Zone};
 use super::loose::{FieldError, Loose, Number};
 use crate::domain::convert;
 use crate::domain::position::Position;
@@ -308,6 +308,67 @@ impl TimeColumn {
         }
         let quantum_us = if fraction { 1 } else { unit.quantum_us() };
         Ok(Some(Stamp { at: WallTime(micros), quantum_us, zone_assumed: false, ambiguous: false }))
+    }
+}
+
+/// Ticks of 100 ns from year 1 to 1970.
+const TICKS_TO_1970: i64 = 621_355_968_000_000_000;
+
+/// Reads an instant of whatever form: a text with or without zone, a number since 1970 whose unit
+/// its magnitude tells, or .NET ticks. `None` when there is none.
+///
+/// # Errors
+///
+/// If the value is no instant from 2001 to 2103.
+pub fn read_any(
+    value: &Loose<'_>,
+    field: &'static str,
+    naive: Naive,
+    zone: &Zone,
+) -> Result<Option<(Stamp, Reading)>, FieldError> {
+    if value.is_nothing() {
+        return Ok(None);
+    }
+    if let Some(text) = value.text()
+        && let Some(stamp) = parse(text, &zone.zone)
+    {
+        zone.ambiguous.set(zone.ambiguous.get() + u64::from(stamp.ambiguous));
+        let reading = match (stamp.zone_assumed, naive) {
+            (false, _) => Reading::Zoned,
+            (true, Naive::Utc) => Reading::NaiveUtc,
+            (true, Naive::Local) => Reading::NaiveLocal,
+        };
+        return Ok(Some((stamp, reading)));
+    }
+    let number = match value.number(field) {
+        Ok(Some(number)) => number,
+        Ok(None) => return Ok(None),
+        Err(_) => return Err(FieldError::new(field, "is no time: neither a date nor a number")),
+    };
+    let found = Unit::by_magnitude(number.as_f64());
+    let ticks = match number {
+        Number::Int(ticks)
+            if (600_000_000_000_000_000..700_000_000_000_000_000).contains(&ticks) =>
+        {
+            Some(ticks - TICKS_TO_1970)
+        }
+        _ => None,
+    };
+    let (micros, quantum_us, reading) = match (found, ticks) {
+        (_, Some(ticks)) => (Some(ticks.div_euclid(10)), 1, Reading::Ticks),
+        (Some(unit), None) => {
+            let quantum_us = if number.has_fraction() { 1 } else { unit.quantum_us() };
+            (unit.to_micros(number), quantum_us, Reading::Epoch(unit))
+        }
+        (None, None) => (None, 1, Reading::Zoned),
+    };
+    match micros {
+        Some(micros) => {
+            let at = WallTime(micros);
+            let stamp = Stamp { at, quantum_us, zone_assumed: false, ambiguous: false };
+            Ok(Some((stamp, reading)))
+        }
+        None => Err(FieldError::new(field, "is no time from 2001 to 2103")),
     }
 }
 

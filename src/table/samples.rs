@@ -3,8 +3,8 @@
 use crate::domain::outcome::{Failure, Instants, RequestOutcome, UsageSource};
 use crate::domain::pool_index::{PoolEntry, PoolManifest, PoolText};
 use crate::domain::record::{
-    ArrivalSource, CacheStatus, Flag, Hash128, Operation, RagLabel, RequestRecord, SessionSource,
-    Status, TokenSource, TtftSource, WorkloadClass,
+    ArrivalSource, CacheStatus, Flag, Hash128, HashScope, Operation, RagLabel, RequestRecord,
+    SessionSource, Status, TokenSource, ToolClass, TtftSource, WorkloadClass,
 };
 use crate::domain::scenario::Scenario;
 use crate::domain::schedule::{
@@ -85,6 +85,12 @@ impl Draw {
             source_line: self.maybe(|d| d.0.random()),
             request_id_hash: self.maybe(Self::hash),
             trace_id_hash: self.maybe(Self::hash),
+            response_id_hash: self.maybe(Self::hash),
+            span_id_hash: self.maybe(Self::hash),
+            parent_span_id_hash: self.maybe(Self::hash),
+            queue_time_us: self.maybe(Self::i64),
+            prefill_time_us: self.maybe(Self::i64),
+            decode_time_us: self.maybe(Self::i64),
             arrival_time: self.maybe(|d| WallTime(d.i64())),
             arrival_source: self.word(ArrivalSource::ALL),
             arrival_resolution_us: self.i64(),
@@ -105,7 +111,12 @@ impl Draw {
             input_tokens: self.maybe(Self::u32),
             output_tokens: self.maybe(Self::u32),
             cache_read_input_tokens: self.maybe(Self::u32),
+            cache_write_input_tokens: self.maybe(Self::u32),
             reasoning_output_tokens: self.maybe(Self::u32),
+            request_bytes: self.maybe(|d| d.u32().into()),
+            response_bytes: self.maybe(|d| d.u32().into()),
+            choice_count: self.maybe(Self::u31),
+            cost_currency: self.maybe(Self::text),
             input_token_source: self.word(TokenSource::ALL),
             output_token_source: self.word(TokenSource::ALL),
             max_tokens: self.maybe(Self::u32),
@@ -125,7 +136,7 @@ impl Draw {
             flags: self.some(|d| d.word(Flag::ALL)),
             ..asked
         };
-        RequestRecord {
+        let known = RequestRecord {
             session_id_hash: self.maybe(Self::hash),
             session_source: self.word(SessionSource::ALL),
             turn_index: self.maybe(Self::u31),
@@ -134,7 +145,21 @@ impl Draw {
             user_hash: self.maybe(Self::hash),
             key_hash: self.maybe(Self::hash),
             tenant_hash: self.maybe(Self::hash),
+            ..ended
+        };
+        RequestRecord {
             message_count: self.maybe(Self::u31),
+            system_count: self.maybe(Self::u31),
+            user_count: self.maybe(Self::u31),
+            assistant_count: self.maybe(Self::u31),
+            tool_count: self.maybe(Self::u31),
+            tool_class: self.some(|d| d.word(ToolClass::ALL)),
+            image_count: self.maybe(Self::u31),
+            audio_count: self.maybe(Self::u31),
+            file_count: self.maybe(Self::u31),
+            context_tokens: self.maybe(Self::u32),
+            question_tokens: self.maybe(Self::u32),
+            prefix_hash_scope: self.maybe(|d| d.word(HashScope::ALL)),
             tool_definition_count: self.maybe(Self::u31),
             tool_call_count: self.maybe(Self::u31),
             rag_label: self.word(RagLabel::ALL),
@@ -142,7 +167,7 @@ impl Draw {
             prefix_block_hashes: self.some(|d| d.0.random()),
             prefix_block_size: self.maybe(Self::u31),
             scenario: self.word(Scenario::ALL),
-            ..ended
+            ..known
         }
     }
 

@@ -10,8 +10,8 @@ use super::file::{FileReader, RowWriter};
 use super::schema::TRACE;
 use crate::domain::convert;
 use crate::domain::record::{
-    ArrivalSource, CacheStatus, Flag, Operation, RagLabel, RequestRecord, SessionSource, Status,
-    TokenSource, TtftSource, WorkloadClass,
+    ArrivalSource, CacheStatus, Flag, HashScope, Operation, RagLabel, RequestRecord, SessionSource,
+    Status, TokenSource, ToolClass, TtftSource, WorkloadClass,
 };
 use crate::domain::scenario::Scenario;
 use crate::domain::time::WallTime;
@@ -131,6 +131,7 @@ pub(super) fn encode(
     to.dense("row_id", first);
     encode_origin(&mut to);
     encode_request(&mut to);
+    encode_content(&mut to);
     encode_counts(&mut to);
     encode_end_and_session(&mut to);
     to.finish()
@@ -141,7 +142,10 @@ fn encode_origin(to: &mut Encoder<'_, RequestRecord>) {
         .int("source_file_id", |r| Some(r.source_file_id))
         .int("source_line", |r| r.source_line)
         .hash("request_id_hash", |r| r.request_id_hash)
+        .hash("gen_ai_response_id_hash", |r| r.response_id_hash)
         .hash("trace_id_hash", |r| r.trace_id_hash)
+        .hash("span_id_hash", |r| r.span_id_hash)
+        .hash("parent_span_id_hash", |r| r.parent_span_id_hash)
         .int("arrival_time", |r| r.arrival_time.map(|at| at.0))
         .text("arrival_source", |r| Some(r.arrival_source.as_str()))
         .int("arrival_resolution_us", |r| Some(r.arrival_resolution_us))
@@ -149,7 +153,10 @@ fn encode_origin(to: &mut Encoder<'_, RequestRecord>) {
         .int("end_time", |r| r.end_time.map(|at| at.0))
         .int("duration_us", |r| r.duration_us)
         .int("time_to_first_chunk_us", |r| r.time_to_first_chunk_us)
-        .text("ttft_source", |r| r.ttft_source.map(TtftSource::as_str));
+        .text("ttft_source", |r| r.ttft_source.map(TtftSource::as_str))
+        .int("queue_time_us", |r| r.queue_time_us)
+        .int("prefill_time_us", |r| r.prefill_time_us)
+        .int("decode_time_us", |r| r.decode_time_us);
 }
 
 fn encode_request(to: &mut Encoder<'_, RequestRecord>) {
@@ -162,16 +169,31 @@ fn encode_request(to: &mut Encoder<'_, RequestRecord>) {
         .int("gen_ai_request_max_tokens", |r| r.max_tokens)
         .float("gen_ai_request_temperature", |r| r.temperature)
         .float("gen_ai_request_top_p", |r| r.top_p)
-        .bool("gen_ai_request_stream", |r| r.stream)
-        .int("message_count", |r| r.message_count)
+        .int("gen_ai_request_choice_count", |r| r.choice_count)
+        .bool("gen_ai_request_stream", |r| r.stream);
+}
+
+fn encode_content(to: &mut Encoder<'_, RequestRecord>) {
+    to.int("message_count", |r| r.message_count)
+        .int("system_count", |r| r.system_count)
+        .int("user_count", |r| r.user_count)
+        .int("assistant_count", |r| r.assistant_count)
+        .int("tool_count", |r| r.tool_count)
         .int("tool_definition_count", |r| r.tool_definition_count)
         .int("tool_call_count", |r| r.tool_call_count)
+        .texts("tool_class", |r| filled(&r.tool_class).map(|list| list.iter().map(|c| c.as_str())))
+        .int("image_count", |r| r.image_count)
+        .int("audio_count", |r| r.audio_count)
+        .int("file_count", |r| r.file_count)
+        .int("context_tokens", |r| r.context_tokens)
+        .int("question_tokens", |r| r.question_tokens)
         .text("rag_label", |r| Some(r.rag_label.as_str()))
         .texts("rag_evidence", |r| filled(&r.rag_evidence).map(texts))
         .ints("prefix_block_hashes", |r| {
             filled(&r.prefix_block_hashes).map(|hashes| hashes.iter().copied())
         })
         .int("prefix_block_size", |r| r.prefix_block_size)
+        .text("prefix_hash_scope", |r| r.prefix_hash_scope.map(HashScope::as_str))
         .text("scenario", |r| Some(r.scenario.as_str()));
 }
 
@@ -179,10 +201,14 @@ fn encode_counts(to: &mut Encoder<'_, RequestRecord>) {
     to.int("gen_ai_usage_input_tokens", |r| r.input_tokens)
         .int("gen_ai_usage_output_tokens", |r| r.output_tokens)
         .int("gen_ai_usage_cache_read_input_tokens", |r| r.cache_read_input_tokens)
+        .int("gen_ai_usage_cache_write_input_tokens", |r| r.cache_write_input_tokens)
         .int("gen_ai_usage_reasoning_output_tokens", |r| r.reasoning_output_tokens)
+        .int("request_bytes", |r| r.request_bytes)
+        .int("response_bytes", |r| r.response_bytes)
         .text("input_token_source", |r| Some(r.input_token_source.as_str()))
         .text("output_token_source", |r| Some(r.output_token_source.as_str()))
-        .float("cost", |r| r.cost);
+        .float("cost", |r| r.cost)
+        .text("cost_currency", |r| r.cost_currency.as_deref());
 }
 
 fn encode_end_and_session(to: &mut Encoder<'_, RequestRecord>) {
@@ -236,6 +262,7 @@ fn decode_texts(from: &mut Decoder<'_, RequestRecord>, shared: &mut Interner) {
         .text("gen_ai_response_model", |r, v| r.response_model = Some(shared.share(v)))
         .text("endpoint_family", |r, v| r.endpoint_family = Some(shared.share(v)))
         .text("error_type", |r, v| r.error_type = Some(shared.share(v)))
+        .text("cost_currency", |r, v| r.cost_currency = Some(shared.share(v)))
         .texts("gen_ai_response_finish_reasons", |r, v| {
             r.finish_reasons.push(shared.share(v));
             true
@@ -243,6 +270,9 @@ fn decode_texts(from: &mut Decoder<'_, RequestRecord>, shared: &mut Interner) {
         .texts("rag_evidence", |r, v| {
             r.rag_evidence.push(shared.share(v));
             true
+        })
+        .texts("tool_class", |r, v| {
+            ToolClass::parse(v).map(|class| r.tool_class.push(class)).is_some()
         })
         .texts("flags", |r, v| Flag::parse(v).map(|flag| r.flags.push(flag)).is_some());
 }
@@ -258,6 +288,7 @@ fn decode_words(from: &mut Decoder<'_, RequestRecord>) {
         .word("cache_status", CacheStatus::parse, |r, v| r.cache_status = Some(v))
         .word("session_source", SessionSource::parse, |r, v| r.session_source = v)
         .word("rag_label", RagLabel::parse, |r, v| r.rag_label = v)
+        .word("prefix_hash_scope", HashScope::parse, |r, v| r.prefix_hash_scope = Some(v))
         .word("scenario", Scenario::parse, |r, v| r.scenario = v);
 }
 
@@ -277,13 +308,29 @@ fn decode_numbers(from: &mut Decoder<'_, RequestRecord>) {
         .int("gen_ai_usage_input_tokens", |r, v| r.input_tokens = Some(v))
         .int("gen_ai_usage_output_tokens", |r, v| r.output_tokens = Some(v))
         .int("gen_ai_usage_cache_read_input_tokens", |r, v| r.cache_read_input_tokens = Some(v))
+        .int("gen_ai_usage_cache_write_input_tokens", |r, v| r.cache_write_input_tokens = Some(v))
         .int("gen_ai_usage_reasoning_output_tokens", |r, v| r.reasoning_output_tokens = Some(v))
+        .int("queue_time_us", |r, v| r.queue_time_us = Some(v))
+        .int("prefill_time_us", |r, v| r.prefill_time_us = Some(v))
+        .int("decode_time_us", |r, v| r.decode_time_us = Some(v))
+        .int("request_bytes", |r, v| r.request_bytes = Some(v))
+        .int("response_bytes", |r, v| r.response_bytes = Some(v))
         .int("gen_ai_request_max_tokens", |r, v| r.max_tokens = Some(v))
         .int("http_response_status_code", |r, v| r.http_status_code = Some(v))
         .int("attempt_count", |r, v| r.attempt_count = v)
         .int("turn_index", |r, v| r.turn_index = Some(v))
         .int("parent_row_id", |r, v| r.parent_row_id = Some(v))
+        .int("gen_ai_request_choice_count", |r, v| r.choice_count = Some(v))
         .int("message_count", |r, v| r.message_count = Some(v))
+        .int("system_count", |r, v| r.system_count = Some(v))
+        .int("user_count", |r, v| r.user_count = Some(v))
+        .int("assistant_count", |r, v| r.assistant_count = Some(v))
+        .int("tool_count", |r, v| r.tool_count = Some(v))
+        .int("image_count", |r, v| r.image_count = Some(v))
+        .int("audio_count", |r, v| r.audio_count = Some(v))
+        .int("file_count", |r, v| r.file_count = Some(v))
+        .int("context_tokens", |r, v| r.context_tokens = Some(v))
+        .int("question_tokens", |r, v| r.question_tokens = Some(v))
         .int("tool_definition_count", |r, v| r.tool_definition_count = Some(v))
         .int("tool_call_count", |r, v| r.tool_call_count = Some(v))
         .int("prefix_block_size", |r, v| r.prefix_block_size = Some(v))
@@ -292,7 +339,10 @@ fn decode_numbers(from: &mut Decoder<'_, RequestRecord>) {
 
 fn decode_rest(from: &mut Decoder<'_, RequestRecord>) {
     from.hash("request_id_hash", |r, v| r.request_id_hash = Some(v))
+        .hash("gen_ai_response_id_hash", |r, v| r.response_id_hash = Some(v))
         .hash("trace_id_hash", |r, v| r.trace_id_hash = Some(v))
+        .hash("span_id_hash", |r, v| r.span_id_hash = Some(v))
+        .hash("parent_span_id_hash", |r, v| r.parent_span_id_hash = Some(v))
         .hash("session_id_hash", |r, v| r.session_id_hash = Some(v))
         .hash("user_hash", |r, v| r.user_hash = Some(v))
         .hash("key_hash", |r, v| r.key_hash = Some(v))

@@ -4,7 +4,7 @@
 //! offset and mixed decimals in 2024. 0 generated tokens mark a failure there; the 0 is real and
 //! kept. There is no model, user or end. Source: `Azure/AzurePublicDataset`.
 
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Outcome, Refusal, Shared, places};
+use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, places};
 use crate::domain::record::{ArrivalSource, Flag, RequestRecord, Status, TokenSource};
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::Loose;
@@ -48,11 +48,21 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
 }
 
 impl Adapter for AzureLlm {
-    fn decode(&self, input: Input<'_>, at: At, shared: &mut Shared) -> Result<Outcome, Refusal> {
-        let Input::Csv(row) = input else { return Ok(Outcome::Drop("not_llm")) };
+    fn decode(
+        &self,
+        input: Input<'_>,
+        at: At,
+        shared: &mut Shared,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
+        let Input::Csv(row) = input else {
+            out.drop("not_llm");
+            return Ok(());
+        };
         let [time, input, output] = self.places.map(|place| Loose::cell(row.cell(place)));
         let Some(arrival) = self.time.read(&time, "TIMESTAMP", &shared.zone)? else {
-            return Ok(Outcome::Drop("no_time"));
+            out.drop("no_time");
+            return Ok(());
         };
         let format = shared.name(Format::AzureLlmPublic.as_str());
         let mut record = RequestRecord::unknown(format, at.file_id, at.line);
@@ -73,7 +83,12 @@ impl Adapter for AzureLlm {
         };
         record.input_token_source = source_of(record.input_tokens);
         record.output_token_source = source_of(record.output_tokens);
-        Ok(Outcome::Keep(Box::new(record)))
+        out.keep(record);
+        Ok(())
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
     }
 
     fn origin(&self) -> Origin {

@@ -4,7 +4,7 @@
 //! bare numbers get their unit per column. Without a mapped time the trace has no times. A row
 //! without a time in a log that has times is left out (`no_time`). 0 tokens stand for "unknown".
 
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Outcome, Refusal, Shared};
+use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
 use crate::domain::record::{
     ArrivalSource, Flag, Operation, RequestRecord, SessionSource, Status, TokenSource, TtftSource,
 };
@@ -149,11 +149,21 @@ fn decide_span(column: &str, values: &[Loose<'_>], told: Option<Unit>) -> (Unit,
 }
 
 impl Adapter for Generic {
-    fn decode(&self, input: Input<'_>, at: At, shared: &mut Shared) -> Result<Outcome, Refusal> {
+    fn decode(
+        &self,
+        input: Input<'_>,
+        at: At,
+        shared: &mut Shared,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
         let values = match input {
             Input::Json(line) => self.picker.pick(line)?,
             Input::Csv(row) => {
                 self.places.iter().map(|place| Loose::cell(row.cell(*place))).collect()
+            }
+            Input::Text(_) => {
+                out.drop("not_llm");
+                return Ok(());
             }
         };
         let format = shared.name(Format::Generic.as_str());
@@ -168,14 +178,20 @@ impl Adapter for Generic {
             }
         }
         if !self.finish_times(&mut record) {
-            return Ok(Outcome::Drop("no_time"));
+            out.drop("no_time");
+            return Ok(());
         }
         let code = record.http_status_code.map_or(Status::Unknown, status_of_code);
         record.status = status_of_both(code, word);
         finish_counts(&mut record);
         record.flags.sort_unstable();
         record.flags.dedup();
-        Ok(Outcome::Keep(Box::new(record)))
+        out.keep(record);
+        Ok(())
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
     }
 
     fn origin(&self) -> Origin {

@@ -5,7 +5,7 @@
 //! put at the Unix epoch (`relative_origin`). `hash_ids` become keyed 64-bit hashes; a block has
 //! 512 tokens in Mooncake's files (milliseconds), otherwise its size is unknown.
 
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Outcome, Refusal, Shared, places};
+use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, places};
 use crate::domain::record::{ArrivalSource, Flag, RequestRecord, TokenSource};
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::Loose;
@@ -76,7 +76,13 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
 }
 
 impl Adapter for LengthTrace {
-    fn decode(&self, input: Input<'_>, at: At, shared: &mut Shared) -> Result<Outcome, Refusal> {
+    fn decode(
+        &self,
+        input: Input<'_>,
+        at: At,
+        shared: &mut Shared,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
         let wire = match input {
             Input::Json(line) => serde_json::from_str::<Wire<'_>>(line)?,
             Input::Csv(row) => {
@@ -84,9 +90,14 @@ impl Adapter for LengthTrace {
                 let [timestamp, input_length, output_length] = cells;
                 Wire { timestamp, input_length, output_length, hash_ids: None }
             }
+            Input::Text(_) => {
+                out.drop("not_llm");
+                return Ok(());
+            }
         };
         let Some(arrival) = self.time.read(&wire.timestamp, "timestamp", &shared.zone)? else {
-            return Ok(Outcome::Drop("no_time"));
+            out.drop("no_time");
+            return Ok(());
         };
         let format = shared.name(Format::LengthTrace.as_str());
         let mut record = RequestRecord::unknown(format, at.file_id, at.line);
@@ -110,7 +121,12 @@ impl Adapter for LengthTrace {
             let is_mooncake = self.time.is_relative() && self.time.unit() == Some(Unit::Millis);
             record.prefix_block_size = is_mooncake.then_some(MOONCAKE_BLOCK);
         }
-        Ok(Outcome::Keep(Box::new(record)))
+        out.keep(record);
+        Ok(())
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
     }
 
     fn origin(&self) -> Origin {

@@ -7,7 +7,7 @@
 //! above the input become null, with a flag. Source: `BerriAI/litellm`, `schema.prisma`.
 
 use super::litellm_wire::{Metadata, Places, Request, Response, Usage, Wire};
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Outcome, Refusal, Shared};
+use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
 use crate::domain::record::{
     ArrivalSource, CacheStatus, Flag, Operation, RagLabel, RequestRecord, SessionSource, Status,
     TokenSource, TtftSource,
@@ -99,10 +99,20 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
 }
 
 impl Adapter for LitellmSpendlogs {
-    fn decode(&self, input: Input<'_>, at: At, shared: &mut Shared) -> Result<Outcome, Refusal> {
+    fn decode(
+        &self,
+        input: Input<'_>,
+        at: At,
+        shared: &mut Shared,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
         let wire = match input {
             Input::Json(line) => serde_json::from_str::<Wire<'_>>(line)?,
             Input::Csv(row) => Wire::of_row(row, &self.places),
+            Input::Text(_) => {
+                out.drop("not_llm");
+                return Ok(());
+            }
         };
         let metadata = match wire.metadata.as_deref() {
             None => Metadata::default(),
@@ -111,24 +121,32 @@ impl Adapter for LitellmSpendlogs {
             })?,
         };
         if is_probe(&wire, &metadata) {
-            return Ok(Outcome::Drop("probe"));
+            out.drop("probe");
+            return Ok(());
         }
         let call_type = wire.call_type.text().unwrap_or_default();
         if NOT_LLM.iter().any(|part| call_type.contains(part)) {
-            return Ok(Outcome::Drop("not_llm"));
+            out.drop("not_llm");
+            return Ok(());
         }
         let format = shared.name(Format::LitellmSpendlogs.as_str());
         let mut record = RequestRecord::unknown(format, at.file_id, at.line);
         record.operation = operation(call_type);
         if !self.fill_times(&wire, &mut record, shared)? {
-            return Ok(Outcome::Drop("no_time"));
+            out.drop("no_time");
+            return Ok(());
         }
         fill_names(&wire, &metadata, &mut record, shared);
         fill_status(&wire, &metadata, &mut record, shared)?;
         fill_tokens(&wire, &metadata, &mut record)?;
         fill_cache(&wire, &mut record);
         fill_content(&wire, &metadata, &mut record, shared);
-        Ok(Outcome::Keep(Box::new(record)))
+        out.keep(record);
+        Ok(())
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
     }
 
     fn origin(&self) -> Origin {
