@@ -2,7 +2,7 @@
 
 /// Declares an enum with one `snake_case` word per variant, for columns and JSON.
 ///
-/// The enum gets `ALL`, `as_str`, `parse`, `Display` and serde in the form of its word.
+/// The enum gets `ALL`, `index`, `as_str`, `parse`, `Display` and serde in the form of its word.
 macro_rules! word_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -12,6 +12,11 @@ macro_rules! word_enum {
         impl $name {
             /// Every variant, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Returns the place of this variant in [`Self::ALL`].
+            pub const fn index(self) -> u8 {
+                self as u8
+            }
 
             /// Returns the word that stands for this variant in files.
             pub const fn as_str(self) -> &'static str {

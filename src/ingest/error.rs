@@ -223,6 +223,14 @@ pub enum IngestError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A file of sorted rows cannot be read back.
+    #[error("{}: the sorted rows cannot be read back", path.display())]
+    Spill {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// More inputs than a trace can number.
     #[error("too many inputs: expected at most 4294967295 files")]
     TooManyFiles,
@@ -271,6 +279,7 @@ impl IngestError {
             Self::NotAFile { .. } => "unpack or save it to a file first",
             Self::Empty { .. } => "export the log again, or leave this file out",
             Self::Unwritable { .. } => "choose a folder that exists, can be written and has room",
+            Self::Spill { .. } => "look at the disk under the output's folder, and run it again",
             Self::TooManyFiles => "join files, or make more than one trace",
         };
         Some(text.to_owned())
@@ -340,6 +349,7 @@ mod tests {
             IngestError::ShortSalt { path: "salt".into(), found: 3 },
             IngestError::NoSaltHome,
             IngestError::Unwritable { path: "out".into(), source: io() },
+            IngestError::Spill { path: "run-0".into(), source: io() },
             IngestError::TooManyFiles,
         ]
     }

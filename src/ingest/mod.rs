@@ -7,10 +7,12 @@
 //! merged, dropped for a named reason, or rejected into a file ([`diagnostic`]).
 
 pub mod attempts;
+pub mod codec;
 pub mod content;
 pub mod detect;
 pub mod diagnostic;
 pub mod error;
+pub mod external;
 pub mod format;
 pub mod lines;
 pub mod loose;

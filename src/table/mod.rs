@@ -17,7 +17,7 @@ pub mod output;
 pub mod pool;
 pub mod query;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 pub mod schedule;
 pub mod schema;
 pub mod spill;

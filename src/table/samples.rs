@@ -16,10 +16,10 @@ use rand::RngExt;
 use std::sync::Arc;
 
 /// Draws values; every draw of an option is null in two of five cases.
-pub(super) struct Draw(Stream);
+pub(crate) struct Draw(Stream);
 
 impl Draw {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Seed(seed).stream("samples"))
     }
 
@@ -74,7 +74,7 @@ impl Draw {
     }
 
     /// Records in order of arrival.
-    pub(super) fn records(&mut self, n: usize) -> Vec<RequestRecord> {
+    pub(crate) fn records(&mut self, n: usize) -> Vec<RequestRecord> {
         let mut records: Vec<_> = (0..n).map(|_| self.record()).collect();
         records.sort_by_key(|record| record.arrival_time);
         records

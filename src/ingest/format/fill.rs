@@ -107,7 +107,7 @@ pub fn tokens(
     source: TokenSource,
     zeros: Zeros,
 ) {
-    let (input, output, total) = counts;
+    let (input, output, _) = counts;
     if let (Some(input), Some(output), Some(total)) = counts
         && u64::from(input) + u64::from(output) != u64::from(total)
     {
@@ -122,7 +122,6 @@ pub fn tokens(
     let of = |count: Option<u32>| if count.is_some() { source } else { TokenSource::Missing };
     row.input_token_source = of(row.input_tokens);
     row.output_token_source = of(row.output_tokens);
-    let _ = total;
 }
 
 /// Sets the status by the HTTP code; codes outside 100 to 599 set nothing.
