@@ -8,13 +8,12 @@ use super::failure::{self, Failed};
 use super::globals::Globals;
 use super::paths;
 use super::print;
+use crate::domain::record::RequestRecord;
 use crate::domain::trace::IngestCounts;
 use crate::ingest::format::generic::parse_map;
 use crate::ingest::privacy::{self, Hasher, SaltPlace};
 use crate::ingest::stamp::Unit;
-use crate::ingest::{
-    Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Zone, sort,
-};
+use crate::ingest::{Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink, Zone};
 use crate::table::TableError;
 use crate::table::query::{self, ModelQuality};
 use crate::table::trace::TraceWriter;
@@ -23,6 +22,8 @@ use std::process::ExitCode;
 
 /// Reject reasons printed.
 const SHOWN_REASONS: usize = 5;
+/// Batches of rows that wait for the writer.
+const BATCHES_WAITING: usize = 2;
 /// Models printed.
 const SHOWN_MODELS: usize = 20;
 
@@ -119,15 +120,14 @@ pub(crate) fn ingest_to(
     let options = options(reading, out, globals)?;
     let total = logs.iter().filter_map(|log| log.metadata().ok()).map(|meta| meta.len()).sum();
     let bar = print::progress(globals, total, "bytes read");
-    let mut trace = TraceWriter::create(out, globals.force)?;
+    let trace = TraceWriter::create(out, globals.force)?;
     let mut rejects = Rejects::create(out, globals.force)?;
-    let ingested =
-        crate::ingest::ingest(logs, &options, &mut rejects, &|bytes| bar.inc(bytes), &mut |rows| {
-            Ok(trace.write(rows)?)
-        });
+    let ingested = beside_writer(trace, |sink| {
+        crate::ingest::ingest(logs, &options, &mut rejects, &|bytes| bar.inc(bytes), sink)
+    });
     bar.finish_and_clear();
     let reasons = rejects.reasons();
-    let ingested = ingested.inspect_err(|_| {
+    let (ingested, trace) = ingested.inspect_err(|_| {
         // What was refused explains why nothing is left.
         print_reasons(globals, &reasons);
     })?;
@@ -147,6 +147,36 @@ pub(crate) fn ingest_to(
     }
     let table = ingested.quality.render(&ingested.metadata) + &models(out, globals)?;
     Ok(Done { table, too_many_rejects })
+}
+
+/// Runs `work` while another thread turns its rows into columns and writes them.
+///
+/// # Errors
+///
+/// As `work`; where the writer stopped, why it did.
+fn beside_writer<T>(
+    mut trace: TraceWriter,
+    work: impl FnOnce(Sink<'_>) -> Result<T, IngestError>,
+) -> Result<(T, TraceWriter), IngestError> {
+    let (send, receive) = std::sync::mpsc::sync_channel::<Vec<RequestRecord>>(BATCHES_WAITING);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            for rows in receive {
+                trace.write(&rows)?;
+            }
+            Ok::<_, TableError>(trace)
+        });
+        let done = work(&mut |rows| send.send(rows).map_err(|_| IngestError::SinkClosed));
+        drop(send);
+        let trace = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match done {
+            Err(error) if !matches!(error, IngestError::SinkClosed) => Err(error),
+            done => {
+                let trace = trace?;
+                Ok((done?, trace))
+            }
+        }
+    })
 }
 
 fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<Options> {
@@ -172,7 +202,15 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
     let hasher = hasher(reading.salt_file.as_deref(), globals)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let spill_folder = folder.unwrap_or(Path::new(".")).to_owned();
-    Ok(Options { hints, hasher, spill_folder, run_bytes: sort::RUN_BYTES })
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(Options {
+        hints,
+        hasher,
+        spill_folder,
+        sort_bytes: crate::ingest::SORT_BYTES,
+        chunk_bytes: crate::ingest::CHUNK_BYTES,
+        threads,
+    })
 }
 
 /// Parses `ms` or `COLUMN=ms`.
@@ -352,7 +390,7 @@ mod tests {
         let reading = reading(folder.path());
         let error = ingest_to(&[log], &reading, &out, &globals(false)).unwrap_err();
         let text = failure::render(&error);
-        assert!(text.contains("the header is of no known format: a, b\nhint: known"), "{text}");
+        assert!(text.contains("the header is of no known format: a, b\nhint: name"), "{text}");
         assert_eq!(names(folder.path()), ["log.csv", "salt"]);
     }
 

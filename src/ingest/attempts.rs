@@ -25,7 +25,7 @@ const MAX_ATTEMPTS: u16 = i16::MAX.unsigned_abs();
 /// The format whose session ids may stand for calls.
 const SESSION_LINKS_IN: &str = super::format::Format::LitellmSpendlogs.as_str();
 /// Rows that may wait, in bytes of memory; beyond it the oldest one is taken as complete.
-const MAX_WAITING_BYTES: usize = super::sort::RUN_BYTES;
+const MAX_WAITING_BYTES: usize = super::SORT_BYTES;
 
 /// What ties two rows to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -234,6 +234,9 @@ pub enum IngestError {
     /// More inputs than a trace can number.
     #[error("too many inputs: expected at most 4294967295 files")]
     TooManyFiles,
+    /// Whoever takes the rows has stopped, and knows why.
+    #[error("the rows could not be handed on")]
+    SinkClosed,
     /// A table could not be read or written.
     #[error(transparent)]
     Table(Box<TableError>),
@@ -280,6 +283,7 @@ impl IngestError {
             Self::Empty { .. } => "export the log again, or leave this file out",
             Self::Unwritable { .. } => "choose a folder that exists, can be written and has room",
             Self::Spill { .. } => "look at the disk under the output's folder, and run it again",
+            Self::SinkClosed => "look at the message of the writer",
             Self::TooManyFiles => "join files, or make more than one trace",
         };
         Some(text.to_owned())
@@ -351,6 +355,7 @@ mod tests {
             IngestError::Unwritable { path: "out".into(), source: io() },
             IngestError::Spill { path: "run-0".into(), source: io() },
             IngestError::TooManyFiles,
+            IngestError::SinkClosed,
         ]
     }
 
@@ -387,9 +392,9 @@ mod tests {
         a.log: expected one JSON object a line, found a JSON array
             make lines of it: `jq -c '.[]' FILE > FILE.jsonl`
         a.log: the header is of no known format: TEXT
-            known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: TEXT
+            name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
         a.log: the format is not clear from 5 records: TEXT
-            known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: TEXT
+            name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
         a.log: `azure-llm-public` is not read from JSONL
             leave out `--format` to let the file decide
         a.log: no column `TEXT`; found a, b
@@ -416,8 +421,12 @@ mod tests {
             name a salt: `--salt-file FILE`
         out: cannot be written
             choose a folder that exists, can be written and has room
+        run-0: the sorted rows cannot be read back
+            look at the disk under the output's folder, and run it again
         too many inputs: expected at most 4294967295 files
             join files, or make more than one trace
+        the rows could not be handed on
+            look at the message of the writer
         "#);
     }
 }

@@ -1,14 +1,17 @@
-//! Gateway logs -> rows of a trace: read, told apart, decoded, sorted, put into sessions.
+//! Gateway logs -> rows of a trace: read, told apart, decoded, sorted, put into calls and sessions.
 //!
-//! One stream with bounded memory: records are decoded one by one, sorted through spilled runs
-//! ([`sort`]), attempts of one call are merged ([`attempts`]), sessions numbered ([`sessionize`]),
-//! and rows handed on in batches in order of arrival. Identifiers become keyed hashes on the way
-//! in ([`privacy`]); texts of prompts and answers are never kept. Every record read is kept,
-//! merged, dropped for a named reason, or rejected into a file ([`diagnostic`]).
+//! One stream with bounded memory: chunks of records are decoded by several threads ([`pool`],
+//! [`decode`]), sorted by arrival through spilled runs ([`external`]), records of one call are put
+//! together ([`calls`]), sessions found ([`sessions`]), and rows handed on in batches in order of
+//! arrival. Identifiers become keyed hashes on the way in ([`privacy`]); texts of prompts and
+//! answers are never kept. Every record read is kept, merged, dropped for a named reason, or
+//! rejected into a file ([`diagnostic`]).
 
 pub mod attempts;
+pub mod chunk;
 pub mod codec;
 pub mod content;
+pub mod decode;
 pub mod detect;
 pub mod diagnostic;
 pub mod error;
@@ -17,12 +20,14 @@ pub mod format;
 pub mod lines;
 pub mod loose;
 pub mod pick;
+pub mod pool;
 pub mod privacy;
 pub mod quality;
+mod read;
+mod remarks;
 pub mod rows;
 pub mod sample;
 pub mod sessionize;
-pub mod sort;
 pub mod source;
 pub mod stamp;
 
@@ -32,23 +37,24 @@ pub use format::{Format, Hints, Zone};
 pub use quality::Quality;
 
 use crate::domain::convert;
-use crate::domain::position::Position;
 use crate::domain::record::RequestRecord;
-use crate::domain::trace::{Decision, SourceFile, TraceMetadata};
+use crate::domain::trace::{Decision, TraceMetadata};
 use attempts::Attempts;
-use format::{Adapter, At, Input, Item, Origin, Out, Refusal, Shared};
-use lines::{Lines, MAX_LINE};
-use loose::FieldError;
-use privacy::{Column, Hasher};
-use rows::{Row, Rows};
-use sample::{Records, Sample};
+use codec::Names;
+use external::{External, MergedBytes, SortedBytes};
+use format::{Draft, Shared};
+use privacy::Hasher;
+use read::{Taken, read_file};
 use sessionize::SessionCounts;
-use sort::{Sorted, Sorter};
-use source::{Progress, Source};
+use source::Progress;
 use std::path::{Path, PathBuf};
 
 /// Rows handed on at once, in bytes of memory.
-const BATCH_BYTES: usize = 12 << 20;
+const BATCH_BYTES: usize = 6 << 20;
+/// Bytes of rows that wait in the sort before they are spilled.
+pub const SORT_BYTES: usize = 128 << 20;
+/// Bytes of a log that one thread decodes at once.
+pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// What an ingest needs to know beside its inputs.
 #[derive(Clone, Debug)]
@@ -59,8 +65,12 @@ pub struct Options {
     pub hasher: Hasher,
     /// Where sorted runs are spilled, in a folder of its own that is removed.
     pub spill_folder: PathBuf,
-    /// Rows held in memory, in bytes; [`sort::RUN_BYTES`] unless tested.
-    pub run_bytes: usize,
+    /// Rows held in memory, in bytes; [`SORT_BYTES`] unless tested.
+    pub sort_bytes: usize,
+    /// Bytes decoded at once; [`CHUNK_BYTES`] unless tested.
+    pub chunk_bytes: usize,
+    /// Threads that decode, at least 1; the result does not depend on it.
+    pub threads: usize,
 }
 
 /// What an ingest gave beside the rows.
@@ -70,6 +80,8 @@ pub struct Ingested {
     pub metadata: TraceMetadata,
     /// The quality table.
     pub quality: Quality,
+    /// For each file: its format and container, and which keys decided.
+    pub explained: Vec<String>,
 }
 
 impl Ingested {
@@ -81,7 +93,7 @@ impl Ingested {
 }
 
 /// Receives batches of rows in order of arrival.
-pub type Sink<'s> = &'s mut dyn FnMut(&[RequestRecord]) -> Result<(), IngestError>;
+pub type Sink<'s> = &'s mut dyn FnMut(Vec<RequestRecord>) -> Result<(), IngestError>;
 
 /// Reads logs into one trace.
 ///
@@ -105,26 +117,27 @@ pub fn ingest(
     if inputs.is_empty() {
         return Err(IngestError::NoInput);
     }
-    let mut reading = Reading {
-        options,
-        shared: Shared::new(options.hasher.clone(), options.hints.zone.clone()),
-        sorter: Sorter::new(&options.spill_folder, options.run_bytes),
+    let metadata =
+        TraceMetadata { salt_id: options.hasher.salt_id().to_owned(), ..TraceMetadata::default() };
+    let mut taken = Taken {
+        sorter: External::new(&options.spill_folder, options.sort_bytes),
         rejects,
-        metadata: TraceMetadata {
-            salt_id: options.hasher.salt_id().to_owned(),
-            ..TraceMetadata::default()
-        },
+        metadata,
+        latest: None,
+        explained: Vec::new(),
         origin: None,
     };
-    for path in inputs {
-        reading.read_file(path, progress)?;
-    }
-    let decisions = reading.remarks();
-    let Reading { sorter, mut metadata, .. } = reading;
-    metadata.decisions.extend(decisions);
+    let shared = || Shared::new(options.hasher.clone(), options.hints.zone.clone());
+    let ((), shared) = pool::with_pool(options.threads, shared, |pool| {
+        inputs.iter().try_for_each(|path| read_file(path, options, progress, pool, &mut taken))
+    })?;
+    let Taken { sorter, rejects, mut metadata, explained, .. } = taken;
+    metadata.decisions.extend(remarks::decisions(&shared, &options.hints.zone));
+    drop(shared);
     let sorted = sorter.finish()?;
     let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
-    let (quality, merged) = write_rows(&sorted, keep_scenario, &mut metadata.decisions, sink)?;
+    let (quality, merged) =
+        write_rows(&sorted, &options.spill_folder, keep_scenario, &mut metadata.decisions, sink)?;
     metadata.counts.merged = merged;
     metadata.counts.kept -= merged;
     metadata.counts.rejected = rejects.total();
@@ -137,23 +150,59 @@ pub fn ingest(
             rejected: counts.rejected,
         });
     }
-    Ok(Ingested { metadata, quality })
+    Ok(Ingested { metadata, quality, explained })
+}
+
+/// The drafts of a sort, unpacked.
+struct Drafts<'s> {
+    rows: MergedBytes<'s>,
+    names: Names,
+    folder: &'s Path,
+}
+
+impl<'s> Drafts<'s> {
+    fn new(sorted: &'s SortedBytes, folder: &'s Path) -> Result<Self, IngestError> {
+        Ok(Self { rows: sorted.iter()?, names: Names::default(), folder })
+    }
+}
+
+impl Iterator for Drafts<'_> {
+    type Item = Result<Draft, IngestError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = match self.rows.next() {
+            Ok(entry) => entry?.1,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(codec::decode(bytes, &mut self.names).ok_or_else(|| IngestError::Spill {
+            path: self.folder.to_owned(),
+            source: std::io::ErrorKind::InvalidData.into(),
+        }))
+    }
+}
+
+fn rows_of<'s>(
+    sorted: &'s SortedBytes,
+    folder: &'s Path,
+) -> Result<impl Iterator<Item = Result<RequestRecord, IngestError>> + use<'s>, IngestError> {
+    Ok(Drafts::new(sorted, folder)?.map(|draft| draft.map(|draft| draft.row)))
 }
 
 /// Merges attempts, numbers sessions, and hands the rows on.
 fn write_rows(
-    sorted: &Sorted,
+    sorted: &SortedBytes,
+    folder: &Path,
     keep_scenario: bool,
     decisions: &mut Vec<Decision>,
     sink: Sink<'_>,
 ) -> Result<(Quality, u64), IngestError> {
     let mut counts = SessionCounts::default();
-    for row in Attempts::new(sorted.rows()?) {
+    for row in Attempts::new(rows_of(sorted, folder)?) {
         counts.observe(&row?);
     }
     let mut sessions = counts.finish(keep_scenario);
     let mut quality = Quality::default();
-    let mut rows = Attempts::new(sorted.rows()?);
+    let mut rows = Attempts::new(rows_of(sorted, folder)?);
     let (mut batch, mut batch_bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next().transpose()? {
         let mut row = row;
@@ -162,13 +211,12 @@ fn write_rows(
         batch_bytes += row.weight_bytes();
         batch.push(row);
         if batch_bytes >= BATCH_BYTES {
-            sink(&batch)?;
-            batch.clear();
+            sink(std::mem::take(&mut batch))?;
             batch_bytes = 0;
         }
     }
     if !batch.is_empty() {
-        sink(&batch)?;
+        sink(batch)?;
     }
     if sessions.sessions() + sessions.single_ids() > 0 {
         decisions.push(Decision {
@@ -185,174 +233,6 @@ fn write_rows(
         });
     }
     Ok((quality, rows.merged()))
-}
-
-/// The state while files are read.
-struct Reading<'a> {
-    options: &'a Options,
-    shared: Shared,
-    sorter: Sorter,
-    rejects: &'a mut Rejects,
-    metadata: TraceMetadata,
-    origin: Option<Origin>,
-}
-
-impl Reading<'_> {
-    /// Returns what was decided record by record, as counts.
-    fn remarks(&self) -> Vec<Decision> {
-        let remark = |count: u64, what: &str, why: &str| {
-            let decision =
-                Decision { what: what.to_owned(), value: count.to_string(), why: why.to_owned() };
-            (count > 0).then_some(decision)
-        };
-        let hidden = remark(
-            self.shared.hidden,
-            "names kept as `other`",
-            "models, providers or errors that could be a person, a key or an address",
-        );
-        let ambiguous = remark(
-            self.shared.zone.ambiguous.get(),
-            "times where clocks change",
-            "the zone has them twice, and the first is taken, or never; order there is not sure",
-        );
-        hidden.into_iter().chain(ambiguous).collect()
-    }
-
-    fn read_file(&mut self, path: &Path, progress: Progress<'_>) -> Result<(), IngestError> {
-        let sample = Sample::read(path)?;
-        let hints = &self.options.hints;
-        let format = detect::detect(&sample, hints)?.format;
-        let (adapter, decisions) = format::make(format, &sample, hints)?;
-        self.check_origin(&sample, adapter.origin())?;
-        for decision in decisions {
-            if !self.metadata.decisions.contains(&decision) {
-                self.metadata.decisions.push(decision);
-            }
-        }
-        let file_id = u32::try_from(self.metadata.files.len());
-        let file_id = file_id.map_err(|_| IngestError::TooManyFiles)?;
-        let read_before = self.metadata.counts.read;
-        let lines = match &sample.records {
-            Records::Jsonl(_) | Records::Text(_) => {
-                self.read_lines(path, file_id, &*adapter, progress)?
-            }
-            Records::Csv(..) => self.read_rows(path, file_id, &*adapter, progress)?,
-        };
-        self.metadata.counts.lines += lines;
-        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let hash = self.shared.hasher.hash(Column::File, &name);
-        self.metadata.files.push(SourceFile {
-            name_hash: hash.map(Hasher::hex).unwrap_or_default(),
-            format: format.as_str().to_owned(),
-            records: self.metadata.counts.read - read_before,
-        });
-        Ok(())
-    }
-
-    fn check_origin(&mut self, sample: &Sample, found: Origin) -> Result<(), IngestError> {
-        match self.origin {
-            Some(expected) if expected != found => Err(IngestError::MixedOrigins {
-                file: sample.file.clone(),
-                found: found.as_str(),
-                expected: expected.as_str(),
-            }),
-            _ => {
-                self.origin = Some(found);
-                Ok(())
-            }
-        }
-    }
-
-    fn read_lines(
-        &mut self,
-        path: &Path,
-        file_id: u32,
-        adapter: &dyn Adapter,
-        progress: Progress<'_>,
-    ) -> Result<u64, IngestError> {
-        let source = Source::open(path, progress)?;
-        let file = source.file().clone();
-        let mut lines = Lines::new(source);
-        while let Some(line) = lines.next_line()? {
-            self.metadata.counts.read += 1;
-            let at = At { file_id, line: line.number };
-            let mut out = Out::default();
-            let decoded = match line.bytes.map(simdutf8::basic::from_utf8) {
-                Some(Ok(text)) if !text.trim_start().starts_with('{') => {
-                    Err(Refusal::Reject(FieldError::new("", "is not a JSON object")))
-                }
-                Some(Ok(text)) => adapter.decode(Input::Json(text), at, &mut self.shared, &mut out),
-                Some(Err(_)) => Err(Refusal::Reject(FieldError::new("", "is not UTF-8"))),
-                None => Err(Refusal::Reject(FieldError::new(
-                    "",
-                    format!("is longer than {MAX_LINE} bytes"),
-                ))),
-            };
-            let position = || Position { file: file.clone(), line: at.line, byte: Some(line.byte) };
-            self.settle(decoded.map(|()| out), position)?;
-        }
-        Ok(lines.source().lines())
-    }
-
-    fn read_rows(
-        &mut self,
-        path: &Path,
-        file_id: u32,
-        adapter: &dyn Adapter,
-        progress: Progress<'_>,
-    ) -> Result<u64, IngestError> {
-        let mut rows = Rows::open(path, progress)?;
-        let file: std::sync::Arc<str> = path.display().to_string().into();
-        let columns = rows.header().names().len();
-        while let Some(start) = rows.next_record()? {
-            self.metadata.counts.read += 1;
-            let record = rows.record();
-            let at = At { file_id, line: start.line };
-            let reject = |reason: String| Err(Refusal::Reject(FieldError::new("", reason)));
-            let mut out = Out::default();
-            let decoded = match Row::new(record) {
-                _ if record.len() != columns => {
-                    reject(format!("has {} fields, the header has {columns}", record.len()))
-                }
-                None => reject("is not UTF-8".to_owned()),
-                Some(row) => adapter.decode(Input::Csv(row), at, &mut self.shared, &mut out),
-            };
-            let position =
-                || Position { file: file.clone(), line: start.line, byte: Some(start.byte) };
-            self.settle(decoded.map(|()| out), position)?;
-        }
-        Ok(rows.lines())
-    }
-
-    fn settle(
-        &mut self,
-        decoded: Result<Out, Refusal>,
-        position: impl Fn() -> Position,
-    ) -> Result<(), IngestError> {
-        match decoded {
-            Ok(out) => {
-                self.metadata.counts.read += convert::count(out.items.len()).saturating_sub(1);
-                for item in out.items {
-                    match item {
-                        Item::Keep(draft) => {
-                            self.metadata.counts.kept += 1;
-                            self.sorter.push(draft.row)?;
-                        }
-                        Item::Drop(reason) => {
-                            let dropped = &mut self.metadata.counts.dropped;
-                            *dropped.entry(reason.to_owned()).or_insert(0) += 1;
-                        }
-                        Item::Reject(error) => self.rejects.add(&position(), &error)?,
-                    }
-                }
-                Ok(())
-            }
-            Err(Refusal::Reject(error)) => self.rejects.add(&position(), &error),
-            Err(Refusal::MixedUnits { column, expected }) => {
-                Err(IngestError::MixedUnits { at: position(), column, unit: expected })
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ pub mod query;
 pub(crate) mod samples;
 pub mod schedule;
 pub mod schema;
-pub mod spill;
 pub mod trace;
 
 pub use error::TableError;
