@@ -7,9 +7,12 @@
 //! merged, dropped for a named reason, or rejected into a file ([`diagnostic`]).
 
 pub mod attempts;
+pub mod chunk;
+pub mod container;
 pub mod content;
 pub mod detect;
 pub mod diagnostic;
+pub mod envelope;
 pub mod error;
 pub mod format;
 pub mod lines;
@@ -34,19 +37,19 @@ use crate::domain::position::Position;
 use crate::domain::record::RequestRecord;
 use crate::domain::trace::{Decision, SourceFile, TraceMetadata};
 use attempts::Attempts;
-use format::{Adapter, At, Input, Item, Origin, Out, Refusal, Shared};
-use lines::{Lines, MAX_LINE};
-use loose::FieldError;
+use chunk::Plan;
+use format::{Adapter, At, Item, Origin, Out, Refusal, Shared};
 use privacy::{Column, Hasher};
-use rows::{Row, Rows};
-use sample::{Records, Sample};
+use sample::Sample;
 use sessionize::SessionCounts;
 use sort::{Sorted, Sorter};
-use source::{Progress, Source};
+use source::Progress;
 use std::path::{Path, PathBuf};
 
 /// Rows handed on at once, in bytes of memory.
 const BATCH_BYTES: usize = 12 << 20;
+/// Bytes of a log read at once.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// What an ingest needs to know beside its inputs.
 #[derive(Clone, Debug)]
@@ -230,12 +233,7 @@ impl Reading<'_> {
         let file_id = u32::try_from(self.metadata.files.len());
         let file_id = file_id.map_err(|_| IngestError::TooManyFiles)?;
         let read_before = self.metadata.counts.read;
-        let lines = match &sample.records {
-            Records::Jsonl(_) | Records::Text(_) => {
-                self.read_lines(path, file_id, &*adapter, progress)?
-            }
-            Records::Csv(..) => self.read_rows(path, file_id, &*adapter, progress)?,
-        };
+        let lines = self.read_chunks(path, (file_id, &sample.plan), &*adapter, progress)?;
         self.metadata.counts.lines += lines;
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let hash = self.shared.hasher.hash(Column::File, &name);
@@ -261,65 +259,37 @@ impl Reading<'_> {
         }
     }
 
-    fn read_lines(
+    fn read_chunks(
         &mut self,
         path: &Path,
-        file_id: u32,
+        (file_id, plan): (u32, &Plan),
         adapter: &dyn Adapter,
         progress: Progress<'_>,
     ) -> Result<u64, IngestError> {
-        let source = Source::open(path, progress)?;
-        let file = source.file().clone();
-        let mut lines = Lines::new(source);
-        while let Some(line) = lines.next_line()? {
-            self.metadata.counts.read += 1;
-            let at = At { file_id, line: line.number };
-            let mut out = Out::default();
-            let decoded = match line.bytes.map(simdutf8::basic::from_utf8) {
-                Some(Ok(text)) if !text.trim_start().starts_with('{') => {
-                    Err(Refusal::Reject(FieldError::new("", "is not a JSON object")))
-                }
-                Some(Ok(text)) => adapter.decode(Input::Json(text), at, &mut self.shared, &mut out),
-                Some(Err(_)) => Err(Refusal::Reject(FieldError::new("", "is not UTF-8"))),
-                None => Err(Refusal::Reject(FieldError::new(
-                    "",
-                    format!("is longer than {MAX_LINE} bytes"),
-                ))),
-            };
-            let position = || Position { file: file.clone(), line: at.line, byte: Some(line.byte) };
-            self.settle(decoded.map(|()| out), position)?;
-        }
-        Ok(lines.source().lines())
-    }
-
-    fn read_rows(
-        &mut self,
-        path: &Path,
-        file_id: u32,
-        adapter: &dyn Adapter,
-        progress: Progress<'_>,
-    ) -> Result<u64, IngestError> {
-        let mut rows = Rows::open(path, progress)?;
         let file: std::sync::Arc<str> = path.display().to_string().into();
-        let columns = rows.header().names().len();
-        while let Some(start) = rows.next_record()? {
-            self.metadata.counts.read += 1;
-            let record = rows.record();
-            let at = At { file_id, line: start.line };
-            let reject = |reason: String| Err(Refusal::Reject(FieldError::new("", reason)));
-            let mut out = Out::default();
-            let decoded = match Row::new(record) {
-                _ if record.len() != columns => {
-                    reject(format!("has {} fields, the header has {columns}", record.len()))
+        let mut chunks = plan.open(path, adapter, progress, CHUNK_BYTES)?;
+        while let Some(chunk) = chunks.next_chunk()? {
+            let mut failed = None;
+            chunk::for_each(&chunk, plan, adapter, &mut |place, input| {
+                if failed.is_some() {
+                    return;
                 }
-                None => reject("is not UTF-8".to_owned()),
-                Some(row) => adapter.decode(Input::Csv(row), at, &mut self.shared, &mut out),
-            };
-            let position =
-                || Position { file: file.clone(), line: start.line, byte: Some(start.byte) };
-            self.settle(decoded.map(|()| out), position)?;
+                self.metadata.counts.read += 1;
+                let at = At { file_id, line: place.line };
+                let mut out = Out::default();
+                let decoded = match input {
+                    Ok(input) => adapter.decode(input, at, &mut self.shared, &mut out),
+                    Err(error) => Err(Refusal::Reject(error)),
+                };
+                let position =
+                    || Position { file: file.clone(), line: place.line, byte: place.byte };
+                failed = self.settle(decoded.map(|()| out), position).err();
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
         }
-        Ok(rows.lines())
+        Ok(chunks.lines())
     }
 
     fn settle(
