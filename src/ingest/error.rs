@@ -87,9 +87,35 @@ pub enum IngestError {
         /// The limit.
         limit: u64,
     },
-    /// A JSON array, which has no lines.
-    #[error("{file}: expected one JSON object a line, found a JSON array")]
-    JsonArray {
+    /// JSON so damaged that the next record cannot be found.
+    #[error(
+        "{file}:{line}: the JSON is broken at byte {byte}, and nothing tells where the next record begins"
+    )]
+    BrokenJson {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// The line of the damage.
+        line: u64,
+        /// Its byte in the decompressed stream.
+        byte: u64,
+    },
+    /// A binary container inside gzip or zstd.
+    #[error("{file}: expected JSONL or CSV text, found {what} that is packed once more")]
+    PackedBinary {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Statements of SQL.
+    #[error("{file}: expected a log, found a dump of SQL statements")]
+    SqlDump {
+        /// The file, as the user named it.
+        file: Arc<str>,
+    },
+    /// Spans of OpenTelemetry as protobuf.
+    #[error("{file}: expected OTLP as JSON, found it as protobuf")]
+    Protobuf {
         /// The file, as the user named it.
         file: Arc<str>,
     },
@@ -257,7 +283,12 @@ impl IngestError {
             Self::Damaged { .. } => "copy the file again and test it with `gzip -t` or `zstd -t`",
             Self::Garbage { .. } => "remove the bytes after the last member, or pack it again",
             Self::RecordTooLong { .. } => "quotes inside a CSV field are doubled",
-            Self::JsonArray { .. } => "make lines of it: `jq -c '.[]' FILE > FILE.jsonl`",
+            Self::BrokenJson { .. } => "export it again, or make lines of it: `jq -c '.[]' FILE`",
+            Self::PackedBinary { .. } => "unpack it first: `gzip -d` or `zstd -d`",
+            Self::SqlDump { .. } => {
+                "export the table as CSV: `\\copy (SELECT * FROM logs) TO 'logs.csv' CSV HEADER` in psql, `mysql --batch` gives tabs, `sqlite3 -csv -header`; SQLite files are read as they are"
+            }
+            Self::Protobuf { .. } => "set `format: json` in the collector's file exporter",
             Self::UnknownHeader { map_line, .. } | Self::UnknownFormat { map_line, .. } => {
                 return Some(unknown_hint(map_line));
             }
@@ -323,7 +354,10 @@ mod tests {
             IngestError::Damaged { file: file.clone(), container: "zstd", byte: 7 },
             IngestError::Garbage { file: file.clone(), byte: 7 },
             IngestError::RecordTooLong { file: file.clone(), line: 3, limit: 64 },
-            IngestError::JsonArray { file: file.clone() },
+            IngestError::BrokenJson { file: file.clone(), line: 3, byte: 70 },
+            IngestError::PackedBinary { file: file.clone(), what: "a Parquet file" },
+            IngestError::SqlDump { file: file.clone() },
+            IngestError::Protobuf { file: file.clone() },
             IngestError::UnknownHeader { file: file.clone(), found: text(), map_line: text() },
             IngestError::UnknownFormat {
                 file: file.clone(),

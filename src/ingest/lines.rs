@@ -1,146 +1,167 @@
-//! Splits a log into lines: 1-based number, byte offset, text without its line end.
+//! Cuts a log into chunks of whole lines, and a chunk into its lines.
 //!
-//! Works on big blocks with `memchr`. LF and CRLF end a line; the last line needs no end. A line
-//! above the limit is passed over and reported as too long, so memory stays bounded by the limit
-//! plus one block. Blank lines are counted, not returned.
+//! The reader takes big blocks and cuts at the last line end; the lines themselves are split by
+//! whoever decodes the chunk. LF and CRLF end a line; the last line needs no end. A line above the
+//! limit is passed over and reported as a record that is too long, so memory stays bounded by the
+//! limit plus one chunk. Offsets count from the first byte after a byte-order mark.
 
+use super::chunk::{Chunk, Chunks, Piece};
 use super::error::IngestError;
+use super::loose::FieldError;
 use super::source::Source;
 use crate::domain::convert;
 
 /// Longest line that is decoded, in bytes: room for a request with a long body, not for a file
 /// without line ends.
 pub const MAX_LINE: usize = 64 * 1024 * 1024;
-/// Bytes asked for at once.
-const BLOCK: usize = 1024 * 1024;
+/// Bytes of a line that is passed over, read at once.
+const SKIP_BLOCK: usize = 256 * 1024;
 
-/// One line of a log.
+/// Returns why a record of more than `limit` bytes is refused.
+pub fn too_long(limit: usize) -> FieldError {
+    FieldError::new("", format!("is longer than {limit} bytes"))
+}
+
+/// One line of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// 1-based number.
+    /// 0-based number within the chunk.
     pub number: u64,
-    /// Offset of its first byte in the decompressed stream, after a byte-order mark.
-    pub byte: u64,
-    /// Its bytes without line end; `None` when it is above the limit.
-    pub bytes: Option<&'a [u8]>,
+    /// Offset of its first byte within the chunk.
+    pub from: usize,
+    /// Its bytes without LF; a CR before it is still there.
+    pub bytes: &'a [u8],
 }
 
-/// The lines of one log.
+/// Returns the lines of a chunk.
+pub fn split(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let mut from = 0;
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(from..).filter(|rest| !rest.is_empty())?;
+        let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = Line { number, from, bytes: rest.get(..length).unwrap_or_default() };
+        from += length + 1;
+        number += 1;
+        Some(line)
+    })
+}
+
+/// Returns the number of LF in a block.
+pub fn newlines(block: &[u8]) -> u64 {
+    convert::count(memchr::memchr_iter(b'\n', block).count())
+}
+
+/// The chunks of one log of lines.
 #[derive(Debug)]
-pub struct Lines<'p> {
+pub struct LineChunks<'p> {
     source: Source<'p>,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    /// What was read beyond the last cut.
+    rest: Vec<u8>,
+    /// Lines before `rest`.
+    lines: u64,
+    /// Bytes before `rest`.
     byte: u64,
-    number: u64,
+    chunk_bytes: usize,
     limit: usize,
     at_end: bool,
+    unended: bool,
 }
 
-/// Where a line stands in the buffer.
-struct Span {
-    from: usize,
-    to: usize,
-    too_long: bool,
-}
-
-impl<'p> Lines<'p> {
-    /// Returns the lines of `source`, with the limit [`MAX_LINE`].
-    pub fn new(source: Source<'p>) -> Self {
-        Self::with_limit(source, MAX_LINE)
-    }
-
-    fn with_limit(source: Source<'p>, limit: usize) -> Self {
+impl<'p> LineChunks<'p> {
+    /// Returns the chunks of `source`, of about `chunk_bytes`; lines above `limit` are refused.
+    pub fn new(source: Source<'p>, chunk_bytes: usize, limit: usize) -> Self {
         Self {
             source,
-            buffer: vec![0; BLOCK],
-            start: 0,
-            end: 0,
+            rest: Vec::new(),
+            lines: 0,
             byte: 0,
-            number: 0,
+            chunk_bytes: chunk_bytes.max(1),
             limit,
             at_end: false,
+            unended: false,
         }
     }
 
-    /// Returns the source.
-    pub fn source(&self) -> &Source<'p> {
-        &self.source
+    /// Returns whether the bytes on disk are those that are read.
+    pub fn is_plain(&self) -> bool {
+        self.source.is_plain()
     }
 
-    /// Returns the next line that is not blank, or `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// As [`Source::read_block`].
-    pub fn next_line(&mut self) -> Result<Option<Line<'_>>, IngestError> {
-        loop {
-            let byte = self.byte;
-            let Some(span) = self.next_span()? else { return Ok(None) };
-            self.number += 1;
-            let text = self.buffer.get(span.from..span.to).unwrap_or_default();
-            let text = text.strip_suffix(b"\r").unwrap_or(text);
-            if span.too_long || !text.iter().all(u8::is_ascii_whitespace) {
-                let number = self.number;
-                // Taken again: the borrow above may not leave the loop.
-                let text = self.buffer.get(span.from..span.to).unwrap_or_default();
-                let text = text.strip_suffix(b"\r").unwrap_or(text);
-                let bytes = if span.too_long { None } else { Some(text) };
-                return Ok(Some(Line { number, byte, bytes }));
-            }
-        }
-    }
-
-    /// Moves over one line and returns where it stands.
-    fn next_span(&mut self) -> Result<Option<Span>, IngestError> {
-        let mut searched = 0;
-        let mut too_long = false;
-        loop {
-            let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
-            let fresh = unread.get(searched..).unwrap_or_default();
-            if let Some(newline) = memchr::memchr(b'\n', fresh) {
-                let length = searched + newline;
-                return Ok(Some(self.take(length, 1, too_long)));
-            }
-            searched = unread.len();
-            if self.at_end {
-                if searched == 0 && !too_long {
-                    return Ok(None);
-                }
-                return Ok(Some(self.take(searched, 0, too_long)));
-            }
-            if searched > self.limit {
-                too_long = true;
-                self.byte += convert::count(searched);
-                self.start = self.end;
-                searched = 0;
-            }
-            self.fill()?;
-        }
-    }
-
-    fn take(&mut self, length: usize, line_end: usize, was_too_long: bool) -> Span {
-        let from = self.start;
-        self.start += length + line_end;
-        self.byte += convert::count(length + line_end);
-        Span { from, to: from + length, too_long: was_too_long || length > self.limit }
-    }
-
-    fn fill(&mut self) -> Result<(), IngestError> {
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        if self.buffer.len() - self.end < BLOCK / 2 {
-            self.buffer.resize(self.buffer.len() * 2, 0);
-        }
-        let room = self.buffer.get_mut(self.end..).unwrap_or_default();
-        let read = self.source.read_block(room)?;
-        self.end += read;
+    /// Reads up to `wanted` more bytes behind `buffer`.
+    fn fill(&mut self, buffer: &mut Vec<u8>, wanted: usize) -> Result<(), IngestError> {
+        let filled = buffer.len();
+        buffer.resize(filled + wanted, 0);
+        let read = self.source.read_block(buffer.get_mut(filled..).unwrap_or_default())?;
+        buffer.truncate(filled + read);
         self.at_end = read == 0;
         Ok(())
+    }
+
+    /// Makes a chunk of whole lines.
+    fn cut(&mut self, bytes: Vec<u8>) -> Chunk {
+        let (line, byte) = (self.lines + 1, self.byte);
+        self.lines += newlines(&bytes);
+        self.byte += convert::count(bytes.len());
+        Chunk::Lines { bytes, line, byte }
+    }
+
+    /// Passes over a line that is too long, of which `start` was read.
+    fn skip_line(&mut self, start: &[u8]) -> Result<Chunk, IngestError> {
+        let piece =
+            Piece { line: self.lines + 1, byte: Some(self.byte), text: Err(too_long(self.limit)) };
+        self.byte += convert::count(start.len());
+        loop {
+            let mut block = Vec::new();
+            self.fill(&mut block, SKIP_BLOCK)?;
+            if let Some(end) = memchr::memchr(b'\n', &block) {
+                self.rest = block.split_off(end + 1);
+                self.lines += 1;
+                self.byte += convert::count(block.len());
+                break;
+            }
+            self.byte += convert::count(block.len());
+            if self.at_end {
+                self.unended = true;
+                break;
+            }
+        }
+        Ok(Chunk::Records(vec![piece]))
+    }
+}
+
+impl Chunks for LineChunks<'_> {
+    fn next_chunk(&mut self) -> Result<Option<Chunk>, IngestError> {
+        let mut buffer = std::mem::take(&mut self.rest);
+        let mut searched = 0;
+        loop {
+            while buffer.len() < self.chunk_bytes && !self.at_end {
+                let wanted = (self.chunk_bytes - buffer.len()).max(1);
+                self.fill(&mut buffer, wanted)?;
+            }
+            let fresh = buffer.get(searched..).unwrap_or_default();
+            if let Some(end) = memchr::memrchr(b'\n', fresh) {
+                self.rest = buffer.split_off(searched + end + 1);
+                return Ok(Some(self.cut(buffer)));
+            }
+            searched = buffer.len();
+            if searched > self.limit {
+                return Ok(Some(self.skip_line(&buffer)?));
+            }
+            if self.at_end {
+                if buffer.is_empty() {
+                    return Ok(None);
+                }
+                self.unended = true;
+                return Ok(Some(self.cut(buffer)));
+            }
+            let wanted = self.chunk_bytes.max(searched).min(self.limit + 1);
+            self.fill(&mut buffer, wanted)?;
+        }
+    }
+
+    fn lines(&self) -> u64 {
+        self.lines + u64::from(self.unended)
     }
 }
 
@@ -148,46 +169,70 @@ impl<'p> Lines<'p> {
 mod tests {
     use super::*;
 
-    fn split(text: &[u8], limit: usize) -> Vec<(u64, u64, Option<Vec<u8>>)> {
+    /// Returns number, byte and text of the lines; `None` for those too long.
+    fn read(text: &[u8], chunk_bytes: usize, limit: usize) -> Vec<(u64, u64, Option<Vec<u8>>)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, text).unwrap();
-        let mut lines = Lines::with_limit(Source::open(&path, &|_| {}).unwrap(), limit);
+        let source = Source::open(&path, &|_| {}).unwrap();
+        let mut chunks = LineChunks::new(source, chunk_bytes, limit);
         let mut found = Vec::new();
-        while let Some(line) = lines.next_line().unwrap() {
-            found.push((line.number, line.byte, line.bytes.map(<[u8]>::to_vec)));
+        while let Some(chunk) = chunks.next_chunk().unwrap() {
+            match chunk {
+                Chunk::Lines { bytes, line, byte } => found.extend(split(&bytes).map(|part| {
+                    let byte = byte + convert::count(part.from);
+                    (line + part.number, byte, Some(part.bytes.to_vec()))
+                })),
+                Chunk::Records(pieces) => {
+                    found.extend(pieces.iter().map(|p| (p.line, p.byte.unwrap(), None)));
+                }
+                Chunk::Rows { .. } => panic!("no rows"),
+            }
         }
+        let unended = u64::from(!text.ends_with(b"\n"));
+        assert_eq!(chunks.lines(), newlines(text) + unended, "{chunk_bytes}");
         found
     }
 
     #[test]
-    fn line_ends_of_all_kinds() {
-        let expected = vec![(1, 0, Some(b"ab".to_vec())), (4, 9, Some(b"c d".to_vec()))];
-        assert_eq!(split(b"ab\r\n\r\n  \nc d", 100), expected);
-        assert_eq!(split(b"ab\r\n\r\n  \nc d\n", 100), expected);
-        assert_eq!(split(b"ab\r\n\r\n  \nc d\r\n", 100), expected);
-        assert_eq!(split(b"\n\n", 100), vec![]);
+    fn chunks_of_any_size_have_the_same_lines() {
+        let text = b"ab\r\n\r\nc d\n1234567890\nend";
+        let expected: Vec<(u64, u64, Option<Vec<u8>>)> = vec![
+            (1, 0, Some(b"ab\r".to_vec())),
+            (2, 4, Some(b"\r".to_vec())),
+            (3, 6, Some(b"c d".to_vec())),
+            (4, 10, Some(b"1234567890".to_vec())),
+            (5, 21, Some(b"end".to_vec())),
+        ];
+        for chunk_bytes in [1, 2, 3, 7, 64, 1_000_000] {
+            assert_eq!(read(text, chunk_bytes, 100), expected, "{chunk_bytes}");
+        }
+        assert_eq!(read(b"\n\n", 1, 100).len(), 2);
     }
 
     #[test]
     fn a_line_above_the_limit_is_passed_over() {
-        let found = split(b"12345\n123456\n12", 5);
-        let lines: Vec<_> =
-            found.iter().map(|(n, byte, text)| (*n, *byte, text.is_some())).collect();
-        assert_eq!(lines, vec![(1, 0, true), (2, 6, false), (3, 13, true)]);
+        // Small chunks notice it while reading; big ones leave it to whoever splits the chunk.
+        for chunk_bytes in [1, 4] {
+            let found = read(b"12345\n123456789\n12", chunk_bytes, 5);
+            let lines: Vec<_> =
+                found.iter().map(|(n, byte, text)| (*n, *byte, text.is_some())).collect();
+            assert_eq!(lines, vec![(1, 0, true), (2, 6, false), (3, 16, true)]);
+        }
+        let found = read(b"1\n123456789", 3, 5);
+        assert_eq!((found.len(), &found[1]), (2, &(2, 2, None)));
     }
 
     #[test]
-    fn lines_longer_than_a_block_keep_numbers_and_bytes() {
-        let long = "x".repeat(3 * BLOCK);
+    fn lines_longer_than_a_chunk_keep_numbers_and_bytes() {
+        let long = "x".repeat(300_000);
         let text = format!("a\n{long}\nb\n{long}");
-        let found = split(text.as_bytes(), 4 * BLOCK);
+        let found = read(text.as_bytes(), 1_000, 400_000);
         let lengths: Vec<_> = found.iter().map(|line| line.2.as_ref().unwrap().len()).collect();
-        assert_eq!(lengths, vec![1, 3 * BLOCK, 1, 3 * BLOCK]);
-        let start = convert::count(2 + 3 * BLOCK + 1);
-        assert_eq!((found[2].0, found[2].1), (3, start));
-        let found = split(text.as_bytes(), BLOCK);
+        assert_eq!(lengths, vec![1, 300_000, 1, 300_000]);
+        assert_eq!((found[2].0, found[2].1), (3, 300_003));
+        let found = read(text.as_bytes(), 1_000, 200_000);
         let kept: Vec<_> = found.iter().map(|line| (line.1, line.2.is_some())).collect();
-        assert_eq!(kept, vec![(0, true), (2, false), (start, true), (start + 2, false)]);
+        assert_eq!(kept, vec![(0, true), (2, false), (300_003, true), (300_005, false)]);
     }
 }

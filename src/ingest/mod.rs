@@ -10,10 +10,12 @@
 pub mod attempts;
 pub mod chunk;
 pub mod codec;
+pub mod container;
 pub mod content;
 pub mod decode;
 pub mod detect;
 pub mod diagnostic;
+pub mod envelope;
 pub mod error;
 pub mod external;
 pub mod format;

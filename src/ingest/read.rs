@@ -3,6 +3,7 @@
 //! For each file: sample, format, adapter, container; its chunks go to the threads, and what comes
 //! back is counted and sorted in the order of the file. Rejects are written as they come.
 
+use super::chunk::Plan;
 use super::decode::{Decoded, Job};
 use super::detect;
 use super::error::IngestError;
@@ -66,6 +67,13 @@ pub(super) fn read_file(
     Ok(())
 }
 
+/// Returns the container in words.
+fn container(plan: &Plan) -> String {
+    let layers = plan.envelope.iter().flat_map(|envelope| envelope.layers());
+    let layers: Vec<String> = layers.map(|layer| format!("in {layer:?}")).collect();
+    [vec![format!("{:?}", plan.kind)], layers].concat().join(" ").to_lowercase()
+}
+
 impl Taken<'_> {
     fn check_origin(&mut self, sample: &Sample, found: Origin) -> Result<(), IngestError> {
         match self.origin {
@@ -83,7 +91,7 @@ impl Taken<'_> {
 
     fn explain(&mut self, sample: &Sample, detected: &detect::Detected) {
         let file = &sample.file;
-        self.explained.push(format!("{file}: {} ({})", detected.format, sample.plan.describe()));
+        self.explained.push(format!("{file}: {} ({})", detected.format, container(&sample.plan)));
         self.explained.extend(detected.why.iter().map(|why| format!("{file}:   {why}")));
     }
 

@@ -5,11 +5,11 @@
 //! a record, or the blank lines before it, begin. A record above the limit stops the ingest: the cause is
 //! an open quote that swallows the rest of the file. Records are UTF-8 or refused, one by one.
 
+use super::chunk::{Chunk, Chunks};
 use super::error::IngestError;
-use super::source::{Progress, Source};
+use super::source::Source;
 use crate::domain::convert;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Longest record, in bytes; see [`super::lines::MAX_LINE`].
@@ -19,12 +19,20 @@ pub const MAX_RECORD: u64 = 64 * 1024 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     names: Vec<String>,
+    /// The names as keys of a JSON object, `None` for a name that came before.
+    keys: Vec<Option<String>>,
 }
 
 impl Header {
     /// Makes a header of names.
     pub fn new(names: Vec<String>) -> Self {
-        Self { names }
+        let key = |(place, name): (usize, &String)| {
+            let before = names.get(..place).unwrap_or_default();
+            let key = serde_json::to_string(name).unwrap_or_default();
+            (!before.contains(name)).then(|| format!("{key}:"))
+        };
+        let keys = names.iter().enumerate().map(key).collect();
+        Self { names, keys }
     }
 
     /// Returns the names in file order.
@@ -61,6 +69,38 @@ impl<'a> Row<'a> {
         }
         Some(cell).filter(|cell| !cell.is_empty())
     }
+
+    /// Writes the row into `text` as a JSON object of texts; empty cells are null.
+    ///
+    /// Of columns with one name the first counts, as for [`Header::place`].
+    pub fn write_json(&self, header: &Header, text: &mut String) {
+        text.clear();
+        text.push('{');
+        for (place, key) in header.keys.iter().enumerate() {
+            let Some(key) = key else { continue };
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(key);
+            match self.cell(Some(place)) {
+                Some(cell) => push_json_text(cell, text),
+                None => text.push_str("null"),
+            }
+        }
+        text.push('}');
+    }
+}
+
+/// Appends a text as a JSON string.
+pub fn push_json_text(value: &str, text: &mut String) {
+    let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if value.bytes().all(plain) {
+        text.push('"');
+        text.push_str(value);
+        text.push('"');
+    } else {
+        text.push_str(&serde_json::to_string(value).unwrap_or_default());
+    }
 }
 
 /// Where a record begins.
@@ -76,40 +116,32 @@ pub struct RecordStart {
 #[derive(Debug)]
 pub struct Rows<'p> {
     reader: csv::Reader<Bounded<'p>>,
-    header: Header,
+    header: Arc<Header>,
     record: csv::ByteRecord,
     file: Arc<str>,
 }
 
 impl<'p> Rows<'p> {
-    /// Opens a CSV log and reads its header.
-    ///
-    /// # Errors
-    ///
-    /// As [`Source::open`], or if the header is not UTF-8.
-    pub fn open(path: &Path, progress: Progress<'p>) -> Result<Self, IngestError> {
-        Self::new(Source::open(path, progress)?)
-    }
-
-    /// Reads the header of an opened source.
+    /// Reads the header of an opened source, whose cells are separated by `delimiter`.
     ///
     /// # Errors
     ///
     /// As [`Source::read_block`], or if the header is not UTF-8.
-    pub fn new(source: Source<'p>) -> Result<Self, IngestError> {
-        Self::with_limit(source, MAX_RECORD)
+    pub fn new(source: Source<'p>, delimiter: u8) -> Result<Self, IngestError> {
+        Self::with_limit(source, delimiter, MAX_RECORD)
     }
 
-    fn with_limit(source: Source<'p>, limit: u64) -> Result<Self, IngestError> {
+    fn with_limit(source: Source<'p>, delimiter: u8, limit: u64) -> Result<Self, IngestError> {
         let file = source.file().clone();
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
+            .delimiter(delimiter)
             .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(256 * 1024)
-            .from_reader(Bounded { source, since_record: 0, limit });
+            .from_reader(Bounded { source, since_record: 0, limit, newlines: 0, unended: false });
         let mut rows =
-            Self { reader, header: Header::default(), record: csv::ByteRecord::new(), file };
+            Self { reader, header: Arc::default(), record: csv::ByteRecord::new(), file };
         rows.next_record()?;
         let Some(header) = Row::new(&rows.record) else {
             return Err(IngestError::Binary {
@@ -120,12 +152,12 @@ impl<'p> Rows<'p> {
         let names = (0..rows.record.len())
             .map(|place| header.cell(Some(place)).unwrap_or_default().trim().to_owned())
             .collect();
-        rows.header = Header { names };
+        rows.header = Arc::new(Header::new(names));
         Ok(rows)
     }
 
     /// Returns the column names.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &Arc<Header> {
         &self.header
     }
 
@@ -136,7 +168,8 @@ impl<'p> Rows<'p> {
 
     /// Returns the lines read so far.
     pub fn lines(&self) -> u64 {
-        self.reader.get_ref().source.lines()
+        let read = self.reader.get_ref();
+        read.newlines + u64::from(read.unended)
     }
 
     /// Reads the next record and returns where it begins, or `None` at the end.
@@ -181,18 +214,56 @@ impl<'p> Rows<'p> {
     }
 }
 
+/// The chunks of one CSV log.
+#[derive(Debug)]
+pub struct RowChunks<'p> {
+    rows: Rows<'p>,
+    chunk_bytes: usize,
+}
+
+impl<'p> RowChunks<'p> {
+    /// Returns the rows in chunks of about `chunk_bytes`.
+    pub fn new(rows: Rows<'p>, chunk_bytes: usize) -> Self {
+        Self { rows, chunk_bytes }
+    }
+}
+
+impl Chunks for RowChunks<'_> {
+    fn next_chunk(&mut self) -> Result<Option<Chunk>, IngestError> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while rows.is_empty() || bytes < self.chunk_bytes {
+            let Some(start) = self.rows.next_record()? else { break };
+            bytes += self.rows.record.as_slice().len() + std::mem::size_of::<RecordStart>();
+            rows.push((start, self.rows.record.clone()));
+        }
+        let header = self.rows.header.clone();
+        Ok((!rows.is_empty()).then_some(Chunk::Rows { header, rows }))
+    }
+
+    fn lines(&self) -> u64 {
+        self.rows.lines()
+    }
+}
+
 /// A source that refuses to feed one record for ever.
 #[derive(Debug)]
 struct Bounded<'p> {
     source: Source<'p>,
     since_record: u64,
     limit: u64,
+    newlines: u64,
+    unended: bool,
 }
 
 impl Read for Bounded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(buffer)?;
         self.since_record += convert::count(read);
+        let block = buffer.get(..read).unwrap_or_default();
+        self.newlines += super::lines::newlines(block);
+        if let Some(last) = block.last() {
+            self.unended = *last != b'\n';
+        }
         if self.since_record > self.limit {
             return Err(io::Error::other(IngestError::RecordTooLong {
                 file: self.source.file().clone(),
@@ -211,7 +282,7 @@ mod tests {
     fn open(folder: &tempfile::TempDir, text: &[u8]) -> Result<Rows<'static>, IngestError> {
         let path = folder.path().join("log.csv");
         std::fs::write(&path, text).unwrap();
-        Rows::open(&path, &|_| {})
+        Rows::new(Source::open(&path, &|_| {})?, b',')
     }
 
     fn read(text: &[u8]) -> (Vec<(u64, u64, String)>, u64) {
@@ -255,10 +326,19 @@ mod tests {
         text.resize(2_000_000, b'x');
         std::fs::write(&path, &text).unwrap();
         let source = Source::open(&path, &|_| {}).unwrap();
-        let mut rows = Rows::with_limit(source, 1_000_000).unwrap();
+        let mut rows = Rows::with_limit(source, b',', 1_000_000).unwrap();
         assert!(rows.next_record().unwrap().is_some());
         let error = rows.next_record().unwrap_err();
         assert!(matches!(error, IngestError::RecordTooLong { line: 3, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_row_is_an_object_of_texts() {
+        let names = ["a", "b \"q\"", "a", "c"].map(str::to_owned).to_vec();
+        let record = csv::ByteRecord::from(vec!["1", "x\"\n\u{e9}", "2", "\r"]);
+        let mut text = String::new();
+        Row::new(&record).unwrap().write_json(&Header::new(names), &mut text);
+        assert_eq!(text, "{\"a\":\"1\",\"b \\\"q\\\"\":\"x\\\"\\n\u{e9}\",\"c\":null}");
     }
 
     #[test]

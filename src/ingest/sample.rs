@@ -1,35 +1,62 @@
-//! The first records of a log: what detection votes on and what units are decided by.
+//! A sample of a log: what detection votes on, what units are decided by, and how it is read.
 //!
-//! Path -> up to 1,000 records, at most 16 MiB of text. Formats that change later in the file are
-//! not seen here; such records are refused one by one and show in the share of rejects.
+//! Path -> up to 1,000 records, at most 16 MiB of text: of plain files with more than that, from
+//! the head, the middle and the tail (formats change at an upgrade in the middle of a week); of
+//! packed ones, CSV and documents from the head. Formats that change elsewhere are not seen here;
+//! such records are refused one by one and show in the share of rejects.
 
+#![expect(clippy::disallowed_methods, reason = "the middle and the tail of logs are read here")]
+
+use super::chunk::{self, Chunk, Chunks, Kind, Plan, Texts};
+use super::container::document::Documents;
+use super::container::list;
+use super::container::scan::{Scanned, ValueScan};
+use super::envelope::Envelope;
 use super::error::IngestError;
-use super::lines::Lines;
+use super::lines::{LineChunks, MAX_LINE};
 use super::loose::Loose;
 use super::pick::Picker;
 use super::rows::{Header, Row, Rows};
-use super::source::Source;
+use super::source::{Source, magic};
+use crate::domain::convert;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
+mod table;
+
 /// Records looked at.
 pub const SAMPLE_RECORDS: usize = 1_000;
+/// Of these, at most, without a gap from the first record on, where more than the head is read.
+pub const HEAD_RECORDS: usize = 400;
+/// Records from the middle, and from the tail.
+const PART_RECORDS: usize = 300;
 /// Text looked at, in bytes.
 const SAMPLE_BYTES: usize = 16 * 1024 * 1024;
+/// Text of the middle, and of the tail, in bytes.
+const PART_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes read at once.
+const CHUNK: usize = 256 * 1024;
+/// Lines of text from which a log of JSON lines is taken as one that holds text beside them, and
+/// their share in percent.
+const BESIDE: (usize, usize) = (5, 20);
 
-/// The first records of a log.
+/// A sample of a log.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The file, as the user named it.
     pub file: Arc<str>,
-    /// The records.
+    /// The records, without envelopes.
     pub records: Records,
+    /// How the records of the file are read.
+    pub plan: Plan,
 }
 
 /// The records of a sample, by container.
 #[derive(Clone, Debug)]
 pub enum Records {
-    /// Lines of JSONL; those that are not UTF-8 or too long are left out.
+    /// Texts of JSON objects; those that are not UTF-8 or too long are left out.
     Jsonl(Vec<String>),
     /// Lines of text.
     Text(Vec<String>),
@@ -42,17 +69,30 @@ impl Sample {
     ///
     /// # Errors
     ///
-    /// If the log cannot be opened or read, or is a JSON array.
+    /// If the log cannot be opened or read, or is in a container that is not read.
     pub fn read(path: &Path) -> Result<Self, IngestError> {
+        if let Some(found) = magic(path)? {
+            let file = path.display().to_string().into();
+            return Err(IngestError::Binary { file, what: found.name() });
+        }
         let source = Source::open(path, &|_| {})?;
         let file = source.file().clone();
-        let first = source.head().iter().find(|byte| !byte.is_ascii_whitespace());
-        let records = match first {
-            Some(b'[') => return Err(IngestError::JsonArray { file }),
-            Some(b'{') => Records::Jsonl(json_lines(source)?),
-            _ => csv_records(source)?,
-        };
-        Ok(Self { file, records })
+        let head = String::from_utf8_lossy(source.head()).into_owned();
+        let first = head.trim_start();
+        if table::is_sql(first) {
+            return Err(IngestError::SqlDump { file });
+        }
+        if let Some(list) = documents(first) {
+            let (records, plan) = of_documents(source, list)?;
+            return Ok(Self { file, records, plan });
+        }
+        if let Some(delimiter) = table::delimiter(first) {
+            let plan = Plan { delimiter, ..Plan::new(Kind::Csv) };
+            return Ok(Self { file, records: csv_records(source, delimiter)?, plan });
+        }
+        let lines = sample_lines(path, source)?;
+        let (records, plan) = sort_out(lines, Kind::Jsonl, None);
+        Ok(Self { file, records, plan })
     }
 
     /// Returns the header, for CSV.
@@ -94,21 +134,132 @@ impl Sample {
     }
 }
 
-fn json_lines(source: Source<'_>) -> Result<Vec<String>, IngestError> {
-    let mut lines = Lines::new(source);
-    let (mut sample, mut bytes) = (Vec::new(), 0);
-    while sample.len() < SAMPLE_RECORDS && bytes < SAMPLE_BYTES {
-        let Some(line) = lines.next_line()? else { break };
-        if let Some(text) = line.bytes.and_then(|bytes| simdutf8::basic::from_utf8(bytes).ok()) {
+/// Returns the list of a log of documents, by its first bytes; `None` when it is one of lines.
+fn documents(first: &str) -> Option<Option<list::ListPath>> {
+    if let Some(rest) = first.strip_prefix('[') {
+        // A text log may begin with a time in brackets.
+        let rest = rest.trim_start();
+        return (rest.is_empty() || rest.starts_with(['{', ']'])).then_some(None);
+    }
+    if !first.starts_with('{') {
+        return None;
+    }
+    if let Some(path) = list::find(first) {
+        return Some(Some(path));
+    }
+    let mut scan = ValueScan::default();
+    let is_documents = match scan.feed(first.as_bytes()) {
+        Scanned::Done(length) => {
+            let (value, rest) = first.split_at_checked(length)?;
+            let line = rest.split('\n').next().unwrap_or_default();
+            // Over several lines, or with the next object on the same one.
+            value.contains('\n') || line.trim_start().starts_with(['{', ','])
+        }
+        Scanned::More => first.trim_end().contains('\n'),
+        Scanned::Broken(_) => false,
+    };
+    is_documents.then_some(None)
+}
+
+fn of_documents(
+    source: Source<'_>,
+    list: Option<list::ListPath>,
+) -> Result<(Records, Plan), IngestError> {
+    let mut documents = Documents::new(source, list, CHUNK, MAX_LINE);
+    let (mut texts, mut bytes) = (Vec::new(), 0);
+    'all: while let Some(Chunk::Records(pieces)) = documents.next_chunk()? {
+        for text in pieces.into_iter().filter_map(|piece| piece.text.ok()) {
             bytes += text.len();
-            sample.push(text.to_owned());
+            texts.push(text);
+            if texts.len() == SAMPLE_RECORDS || bytes > SAMPLE_BYTES {
+                break 'all;
+            }
         }
     }
+    Ok(sort_out(texts, Kind::Json, list))
+}
+
+/// Removes envelopes and tells JSON from text.
+fn sort_out(mut texts: Vec<String>, kind: Kind, list: Option<list::ListPath>) -> (Records, Plan) {
+    let envelope = Envelope::decide(&mut texts);
+    texts.retain(|text| !text.trim_start().is_empty());
+    let is_json = |text: &String| text.trim_start().starts_with('{');
+    let json = texts.iter().filter(|text| is_json(text)).count();
+    let others = texts.len() - json;
+    let plan = Plan { envelope, list, ..Plan::new(kind) };
+    if json == 0 && others > 0 || json * 10 < texts.len() {
+        let kind = if kind == Kind::Json { kind } else { Kind::Text };
+        return (Records::Text(texts), Plan { kind, texts: Texts::Joined, ..plan });
+    }
+    let (least, percent) = BESIDE;
+    let beside = others >= least && others * 100 >= texts.len() * percent;
+    let passed = kind != Kind::Json && (beside || (plan.envelope.is_some() && others > 0));
+    let texts_are = if passed { Texts::Passed } else { Texts::Refused };
+    texts.retain(is_json);
+    (Records::Jsonl(texts), Plan { texts: texts_are, ..plan })
+}
+
+/// Reads lines of the head and, where there are more, of the middle and the tail.
+fn sample_lines(path: &Path, source: Source<'_>) -> Result<Vec<String>, IngestError> {
+    let file = source.file().clone();
+    let mut chunks = LineChunks::new(source, CHUNK, MAX_LINE);
+    let (mut sample, mut ends, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut all = true;
+    'head: while let Some(read) = chunks.next_chunk()? {
+        let Chunk::Lines { bytes: block, line, byte } = read else { continue };
+        let mut add = |place: chunk::Place, text: &str| {
+            bytes += text.len();
+            ends.push(place.byte.unwrap_or_default() + convert::count(text.len()));
+            sample.push(text.to_owned());
+        };
+        chunk::for_each_line((&block, line, byte), MAX_LINE, &mut |place, text| {
+            if let Ok(text) = text
+                && !text.trim_start().is_empty()
+            {
+                add(place, text);
+            }
+        });
+        if sample.len() >= SAMPLE_RECORDS || bytes >= SAMPLE_BYTES {
+            all = false;
+            break 'head;
+        }
+    }
+    if all || !chunks.is_plain() || sample.len() < HEAD_RECORDS {
+        sample.truncate(SAMPLE_RECORDS);
+        return Ok(sample);
+    }
+    let whole = path.metadata().map_or(0, |found| found.len());
+    sample.truncate(HEAD_RECORDS);
+    let head_end = ends.get(HEAD_RECORDS - 1).copied().unwrap_or_default();
+    let tail = head_end.max(whole.saturating_sub(PART_BYTES));
+    let middle = head_end.max(whole / 2).min(tail);
+    let unreadable = |source| IngestError::Unreadable { file: file.clone(), source };
+    let middle = part(path, middle, tail.min(middle + PART_BYTES)).map_err(unreadable)?;
+    sample.extend(middle.into_iter().take(PART_RECORDS));
+    let tail = part(path, tail, whole).map_err(unreadable)?;
+    let skipped = tail.len().saturating_sub(PART_RECORDS);
+    sample.extend(tail.into_iter().skip(skipped));
     Ok(sample)
 }
 
-fn csv_records(source: Source<'_>) -> Result<Records, IngestError> {
-    let mut rows = Rows::new(source)?;
+/// Returns the whole lines between two places of a plain file.
+fn part(path: &Path, from: u64, to: u64) -> std::io::Result<Vec<String>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut block = Vec::new();
+    file.take(to - from).read_to_end(&mut block)?;
+    let start = memchr::memchr(b'\n', &block).map_or(block.len(), |end| end + 1);
+    let end = memchr::memrchr(b'\n', &block).map_or(0, |end| end + 1);
+    let mut lines = Vec::new();
+    let whole = block.get(start..end).unwrap_or_default();
+    chunk::for_each_line((whole, 1, 0), MAX_LINE, &mut |_, text| {
+        lines.extend(text.ok().filter(|text| !text.trim_start().is_empty()).map(str::to_owned));
+    });
+    Ok(lines)
+}
+
+fn csv_records(source: Source<'_>, delimiter: u8) -> Result<Records, IngestError> {
+    let mut rows = Rows::new(source, delimiter)?;
     let (mut sample, mut bytes) = (Vec::new(), 0);
     while sample.len() < SAMPLE_RECORDS && bytes < SAMPLE_BYTES {
         if rows.next_record()?.is_none() {
@@ -119,5 +270,5 @@ fn csv_records(source: Source<'_>) -> Result<Records, IngestError> {
             sample.push(rows.record().clone());
         }
     }
-    Ok(Records::Csv(rows.header().clone(), sample))
+    Ok(Records::Csv(rows.header().as_ref().clone(), sample))
 }

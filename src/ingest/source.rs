@@ -1,13 +1,16 @@
-//! Opens a log: plain, gzip (all members) or zstd (all frames), told apart by their first bytes.
+//! Opens a log: plain, gzip (all members) or zstd (all frames), UTF-8 or UTF-16, told apart by
+//! first bytes.
 //!
-//! Path -> a stream of decompressed bytes without byte-order mark. Lines are counted on the way.
-//! A stream that ends early, damaged data and leftover bytes are errors that name the file and
-//! the byte of the file on disk; nothing ends silently. Text is not checked for UTF-8 here.
+//! Path -> a stream of decompressed UTF-8 bytes without byte-order mark. A stream that ends early,
+//! damaged data and leftover bytes are errors that name the file and the byte of the file on disk;
+//! nothing ends silently. UTF-16 becomes UTF-8 on the way; what is malformed there becomes a byte
+//! that no UTF-8 has, so that its line is refused. UTF-8 itself is not checked here.
 
 #![expect(clippy::disallowed_methods, reason = "logs are opened here")]
 
 use super::error::IngestError;
 use crate::domain::convert;
+use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_16BE, UTF_16LE};
 use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, Read};
@@ -17,20 +20,88 @@ use std::sync::Arc;
 /// Bytes read from disk at once.
 const DISK_BLOCK: usize = 256 * 1024;
 /// Decompressed bytes looked at before anything is decoded.
-const HEAD: usize = 8 * 1024;
+const HEAD: usize = 256 * 1024;
+/// Of the head, in percent: control bytes that a text log may have, as a crash leaves them.
+const MAX_CONTROL_PERCENT: usize = 10;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// First bytes of files that are certainly no text.
+/// First bytes of files that are no text, with what they are.
 const BINARY: &[(&[u8], &str)] = &[
-    (b"PAR1", "a Parquet file"),
-    (b"ARROW1", "an Arrow file"),
-    (b"SQLite format 3\0", "an SQLite database"),
+    (b"PAR1", PARQUET),
+    (b"ARROW1", ARROW),
+    (&[0xff, 0xff, 0xff, 0xff], ARROW),
+    (b"SQLite format 3\0", SQLITE),
     (b"PK\x03\x04", "a zip archive"),
-    (&[0xff, 0xfe], "UTF-16 text"),
-    (&[0xfe, 0xff], "UTF-16 text"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ\0", "an xz file"),
+    (&[0x04, 0x22, 0x4d, 0x18], "an lz4 file"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"ORC", "an ORC file"),
+    (b"Obj\x01", "an Avro file"),
+    (b"FEA1", "a Feather file of the first version"),
 ];
+const PARQUET: &str = "a Parquet file";
+const ARROW: &str = "an Arrow file";
+const SQLITE: &str = "an SQLite database";
+
+/// A binary container that is read, by another way than as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Magic {
+    /// Parquet.
+    Parquet,
+    /// Arrow IPC, as a file or a stream.
+    Arrow,
+    /// SQLite.
+    Sqlite,
+}
+
+impl Magic {
+    /// Returns words for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => PARQUET,
+            Self::Arrow => ARROW,
+            Self::Sqlite => SQLITE,
+        }
+    }
+}
+
+/// Returns which binary container a file is, by its first bytes; `None` for text and all else.
+///
+/// # Errors
+///
+/// If it cannot be read, or is a directory or a pipe.
+pub fn magic(path: &Path) -> Result<Option<Magic>, IngestError> {
+    let file: Arc<str> = path.display().to_string().into();
+    let mut disk = open_disk(path, &file)?;
+    let start = disk.peek(16).map_err(|source| IngestError::Unreadable { file, source })?;
+    Ok(match binary(start) {
+        Some(PARQUET) => Some(Magic::Parquet),
+        Some(ARROW) => Some(Magic::Arrow),
+        Some(SQLITE) => Some(Magic::Sqlite),
+        _ => None,
+    })
+}
+
+fn binary(start: &[u8]) -> Option<&'static str> {
+    BINARY.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, what)| *what)
+}
+
+fn open_disk(path: &Path, file: &Arc<str>) -> Result<Disk, IngestError> {
+    let unreadable = |source| IngestError::Unreadable { file: file.clone(), source };
+    // Asked before it is opened: opening a pipe waits for its writer. Each log is opened more
+    // than once, and what a pipe gave to the first reader is lost for the next.
+    let kind = path.metadata().map_err(unreadable)?;
+    if kind.is_dir() {
+        return Err(IngestError::Directory { file: file.clone() });
+    }
+    if !kind.is_file() {
+        return Err(IngestError::NotAFile { file: file.clone() });
+    }
+    Ok(Disk::new(File::open(path).map_err(unreadable)?))
+}
 
 /// Receives the bytes of the file on disk as they are read.
 pub type Progress<'p> = &'p dyn Fn(u64);
@@ -39,12 +110,19 @@ pub type Progress<'p> = &'p dyn Fn(u64);
 pub struct Source<'p> {
     file: Arc<str>,
     inner: Inner,
-    head: Vec<u8>,
-    head_at: usize,
+    /// Bytes ready to be read: the head at first, later decoded UTF-16.
+    ready: Vec<u8>,
+    ready_at: usize,
+    utf16: Option<Utf16>,
+    packed: bool,
     progress: Progress<'p>,
     reported: u64,
-    newlines: u64,
-    ends_with_newline: bool,
+}
+
+/// Turns UTF-16 into UTF-8.
+struct Utf16 {
+    decoder: Decoder,
+    at_end: bool,
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -69,34 +147,25 @@ impl<'p> Source<'p> {
     pub fn open(path: &Path, progress: Progress<'p>) -> Result<Self, IngestError> {
         let file: Arc<str> = path.display().to_string().into();
         let unreadable = |source| IngestError::Unreadable { file: file.clone(), source };
-        // Asked before it is opened: opening a pipe waits for its writer. Each log is opened more
-        // than once, and what a pipe gave to the first reader is lost for the next.
-        let kind = path.metadata().map_err(unreadable)?;
-        if kind.is_dir() {
-            return Err(IngestError::Directory { file });
-        }
-        if !kind.is_file() {
-            return Err(IngestError::NotAFile { file });
-        }
-        let opened = File::open(path).map_err(unreadable)?;
-        let mut disk = Disk::new(opened);
+        let mut disk = open_disk(path, &file)?;
         let start = disk.peek(16).map_err(unreadable)?.to_vec();
-        if let Some((_, what)) = BINARY.iter().find(|(magic, _)| start.starts_with(magic)) {
+        if let Some(what) = binary(&start) {
             return Err(IngestError::Binary { file, what });
         }
-        let inner = match Packing::of(&start) {
+        let packing = Packing::of(&start);
+        let inner = match packing {
             Some(packing) => packing.open(disk).map_err(unreadable)?,
             None => Inner::Plain(disk),
         };
         let mut source = Self {
             file,
             inner,
-            head: vec![0; HEAD],
-            head_at: 0,
+            ready: Vec::new(),
+            ready_at: 0,
+            utf16: None,
+            packed: packing.is_some(),
             progress,
             reported: 0,
-            newlines: 0,
-            ends_with_newline: true,
         };
         source.look_at_head()?;
         Ok(source)
@@ -107,14 +176,14 @@ impl<'p> Source<'p> {
         &self.file
     }
 
-    /// Returns the lines read so far; a last line without newline counts.
-    pub fn lines(&self) -> u64 {
-        self.newlines + u64::from(!self.ends_with_newline)
+    /// Returns whether the bytes on disk are those that are read, so that a reader may seek.
+    pub fn is_plain(&self) -> bool {
+        !self.packed && self.utf16.is_none()
     }
 
-    /// Returns the first decompressed bytes, at most 8 KiB, before anything was read.
+    /// Returns the first decompressed bytes, at most 256 KiB, before anything was read.
     pub fn head(&self) -> &[u8] {
-        self.head.get(self.head_at..).unwrap_or_default()
+        self.ready.get(self.ready_at..).unwrap_or_default()
     }
 
     /// Fills `buffer` as far as one read goes and returns the bytes read; 0 is the end.
@@ -123,27 +192,48 @@ impl<'p> Source<'p> {
     ///
     /// If the file cannot be read, is cut, damaged, or has leftover bytes.
     pub fn read_block(&mut self, buffer: &mut [u8]) -> Result<usize, IngestError> {
-        let head = self.head();
-        let read = if head.is_empty() {
-            self.decompress(buffer)?
-        } else {
-            let length = head.len().min(buffer.len());
-            for (to, from) in buffer.iter_mut().zip(head) {
-                *to = *from;
+        if self.head().is_empty() {
+            if self.utf16.is_none() {
+                return self.decompress(buffer);
             }
-            self.head_at += length;
-            length
-        };
-        let block = buffer.get(..read).unwrap_or_default();
-        self.newlines += convert::count(memchr::memchr_iter(b'\n', block).count());
-        if let Some(last) = block.last() {
-            self.ends_with_newline = *last == b'\n';
+            let mut raw = vec![0; DISK_BLOCK];
+            while self.head().is_empty() && self.utf16.as_ref().is_some_and(|utf16| !utf16.at_end) {
+                let read = self.decompress(&mut raw)?;
+                self.decode(raw.get(..read).unwrap_or_default(), read == 0);
+            }
         }
+        let mut ready = self.head();
+        let read = ready.read(buffer).unwrap_or_default();
+        self.ready_at += read;
         Ok(read)
     }
 
+    /// Replaces what is ready by the text of `raw`; `last` says that nothing follows.
+    fn decode(&mut self, raw: &[u8], last: bool) {
+        let Some(Utf16 { decoder, at_end }) = &mut self.utf16 else { return };
+        self.ready.clear();
+        self.ready_at = 0;
+        let mut rest = raw;
+        loop {
+            let room = decoder.max_utf8_buffer_length_without_replacement(rest.len());
+            let filled = self.ready.len();
+            self.ready.resize(filled + room.unwrap_or(4 * rest.len() + 16), 0);
+            let target = self.ready.get_mut(filled..).unwrap_or_default();
+            let (result, read, written) =
+                decoder.decode_to_utf8_without_replacement(rest, target, last);
+            self.ready.truncate(filled + written);
+            rest = rest.get(read..).unwrap_or_default();
+            match result {
+                DecoderResult::InputEmpty => break,
+                DecoderResult::OutputFull => {}
+                DecoderResult::Malformed(..) => self.ready.push(0xff),
+            }
+        }
+        *at_end = last;
+    }
+
     fn look_at_head(&mut self) -> Result<(), IngestError> {
-        let mut head = std::mem::take(&mut self.head);
+        let mut head = vec![0; HEAD];
         let mut filled = 0;
         while let Some(rest) = head.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match self.decompress(rest)? {
@@ -152,13 +242,25 @@ impl<'p> Source<'p> {
             }
         }
         head.truncate(filled);
-        self.head_at = if head.starts_with(&[0xef, 0xbb, 0xbf]) { 3 } else { 0 };
-        self.head = head;
         let file = self.file.clone();
+        if let Some(what) = binary(&head).filter(|_| self.packed) {
+            return Err(IngestError::PackedBinary { file, what });
+        }
+        if let Some((encoding, mark)) = utf16_of(&head) {
+            let decoder = encoding.new_decoder_without_bom_handling();
+            self.utf16 = Some(Utf16 { decoder, at_end: false });
+            self.decode(head.get(mark..).unwrap_or_default(), filled < HEAD);
+        } else {
+            self.ready_at = if head.starts_with(&[0xef, 0xbb, 0xbf]) { 3 } else { 0 };
+            self.ready = head;
+        }
         if self.head().is_empty() {
             return Err(IngestError::Empty { file });
         }
-        if memchr::memchr(0, self.head()).is_some() {
+        if is_framed_protobuf(self.head()) {
+            return Err(IngestError::Protobuf { file });
+        }
+        if is_no_text(self.head()) {
             return Err(IngestError::Binary { file, what: "binary data" });
         }
         Ok(())
@@ -230,6 +332,37 @@ impl<'p> Source<'p> {
             self.reported = at;
         }
     }
+}
+
+/// Returns the kind of UTF-16 that a text begins as, and the length of its byte-order mark.
+fn utf16_of(head: &[u8]) -> Option<(&'static Encoding, usize)> {
+    match head {
+        [0xff, 0xfe, ..] => Some((UTF_16LE, 2)),
+        [0xfe, 0xff, ..] => Some((UTF_16BE, 2)),
+        [1..0x80, 0, 1..0x80, 0, ..] => Some((UTF_16LE, 0)),
+        [0, 1..0x80, 0, 1..0x80, ..] => Some((UTF_16BE, 0)),
+        _ => None,
+    }
+}
+
+/// Whether the head is a message of the OpenTelemetry collector: its length in 4 bytes, then
+/// field 1 as a message.
+fn is_framed_protobuf(head: &[u8]) -> bool {
+    matches!(head, [0, _, _, _, 0x0a, ..]) && memchr::memchr(b'\n', head) == Some(4)
+}
+
+/// Whether the head has more control bytes than the odd hole in a text log.
+fn is_no_text(head: &[u8]) -> bool {
+    // A hole that a crash left, or a rotation, is a run of zeros: counted once.
+    let mut before = 1_u8;
+    let mut control = 0;
+    for byte in head {
+        let odd = *byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t' | 0x1b | 0x08 | 0x0c);
+        control += usize::from(odd && (*byte != 0 || before != 0));
+        before = *byte;
+    }
+    let kept = head.iter().filter(|byte| **byte != 0).count();
+    control * 100 > (kept + 1) * MAX_CONTROL_PERCENT
 }
 
 /// Reads through [`Source::read_block`]; an [`IngestError`] travels inside the `io::Error`.
@@ -340,7 +473,7 @@ mod tests {
     }
 
     /// Reads a file with these bytes whole; the folder's name is cut from messages.
-    fn read(bytes: &[u8]) -> Result<(Vec<u8>, u64), String> {
+    fn read(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, bytes).unwrap();
@@ -349,13 +482,13 @@ mod tests {
         })
     }
 
-    fn read_path(path: &Path) -> Result<(Vec<u8>, u64), IngestError> {
+    fn read_path(path: &Path) -> Result<Vec<u8>, IngestError> {
         let mut source = Source::open(path, &|_| {})?;
         let (mut all, mut block) = (Vec::new(), vec![0; 1_000]);
         loop {
             let read = source.read_block(&mut block)?;
             if read == 0 {
-                return Ok((all, source.lines()));
+                return Ok(all);
             }
             all.extend_from_slice(&block[..read]);
         }
@@ -367,13 +500,13 @@ mod tests {
         let text = text.as_bytes();
         let marked = [b"\xef\xbb\xbf", text].concat();
         for bytes in [text.to_vec(), marked.clone(), gz(&marked), zst(&marked)] {
-            assert_eq!(read(&bytes).unwrap(), (text.to_vec(), 10_000));
+            assert_eq!(read(&bytes).unwrap(), text);
         }
     }
 
     #[test]
     fn all_members_and_frames_are_read() {
-        let whole = (b"one\ntwo\nthree".to_vec(), 3);
+        let whole = b"one\ntwo\nthree".to_vec();
         assert_eq!(read(&[gz(b"one\n"), gz(b""), gz(b"two\nthree")].concat()).unwrap(), whole);
         assert_eq!(read(&[zst(b"one\n"), zst(b"two\nthree")].concat()).unwrap(), whole);
         assert_eq!(read(&[gz(b"one\n"), zst(b"two\nthree")].concat()).unwrap(), whole);
@@ -413,7 +546,7 @@ mod tests {
         assert_eq!(read(b"\xef\xbb\xbf").unwrap_err(), read(b"").unwrap_err());
         assert_eq!(read(&gz(b"")).unwrap_err(), read(b"").unwrap_err());
         insta::assert_snapshot!(read(b"PAR1....").unwrap_err(), @"log: expected JSONL or CSV text, found a Parquet file");
-        insta::assert_snapshot!(read(b"a\0b").unwrap_err(), @"log: expected JSONL or CSV text, found binary data");
+        insta::assert_snapshot!(read(b"a\0b\x01\x02").unwrap_err(), @"log: expected JSONL or CSV text, found binary data");
         let folder = tempfile::tempdir().unwrap();
         let error = read_path(folder.path()).unwrap_err();
         assert!(matches!(error, IngestError::Directory { .. }));

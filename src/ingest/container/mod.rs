@@ -1,0 +1,10 @@
+//! Readers of the containers a log can come in, beside lines and CSV.
+//!
+//! Each gives chunks of records with their places: values cut out of JSON documents ([`document`]),
+//! records of text that span lines and lines that a container runtime split ([`join`]), rows of
+//! Parquet and Arrow ([`columnar`]) and of SQLite ([`sqlite`]).
+
+pub mod document;
+pub mod join;
+pub mod list;
+pub mod scan;
