@@ -107,13 +107,17 @@ pub(super) fn counts_of(picker: &Picker, body: &str) -> Counts {
 /// Fills counts that a row lacks from a body; where the row's input is the body's without the
 /// cached tokens, these are added.
 pub(super) fn fill_counts(row: &mut RequestRecord, counts: &Counts) {
-    if row.input_tokens.is_none() && row.output_tokens.is_none() {
+    let mut added = false;
+    let has_counts = counts.input.max(counts.output).is_some_and(|most| most > 0);
+    if has_counts && row.input_tokens.is_none() && row.output_tokens.is_none() {
         let three = (counts.input, counts.output, counts.total);
         fill::tokens(row, three, TokenSource::Provider, fill::Zeros::Unknown);
-    } else if counts.bare.is_some() && row.input_tokens == counts.bare {
+        added = counts.input != counts.bare;
+    } else if counts.input != counts.bare && row.input_tokens == counts.bare {
         row.input_tokens = counts.input;
+        added = true;
     }
-    if counts.input != counts.bare && row.input_tokens == counts.input {
+    if added {
         row.flags.push(Flag::AnthropicCachedAdded);
     }
     // Some logs write 0 where they did not look.
@@ -321,10 +325,15 @@ mod tests {
         row.input_tokens = Some(3);
         fill_counts(&mut row, &anthropic);
         assert_eq!((row.input_tokens, row.flags.len()), (Some(9), 1));
+        for own in [8, 9] {
+            let mut row = record();
+            row.input_tokens = Some(own);
+            fill_counts(&mut row, &anthropic);
+            assert_eq!((row.input_tokens, row.flags.len()), (Some(own), 0));
+        }
         let mut row = record();
-        row.input_tokens = Some(8);
-        fill_counts(&mut row, &anthropic);
-        assert_eq!((row.input_tokens, row.flags.len()), (Some(8), 0));
+        fill_counts(&mut row, &counts(r#"{"usage":{"prompt_tokens":0,"completion_tokens":0}}"#));
+        assert_eq!((row.input_tokens, row.flags.len()), (None, 0), "the row's own 0 is flagged");
     }
 
     #[test]
