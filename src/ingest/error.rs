@@ -146,6 +146,16 @@ pub enum IngestError {
         /// A ready `--map` line.
         map_line: String,
     },
+    /// Sums over many requests in place of a log of requests.
+    #[error("{file}: expected one record a request, found {what}")]
+    Aggregate {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// What it is.
+        what: &'static str,
+        /// Which export to take instead.
+        instead: &'static str,
+    },
     /// The format asked for cannot be read from this kind of file.
     #[error("{file}: `{format}` is not read from {container}")]
     WrongContainer {
@@ -292,6 +302,7 @@ impl IngestError {
             Self::UnknownHeader { map_line, .. } | Self::UnknownFormat { map_line, .. } => {
                 return Some(unknown_hint(map_line));
             }
+            Self::Aggregate { instead, .. } => instead,
             Self::NoColumn { .. } => "names are case-sensitive; see `--map FIELD=COLUMN`",
             Self::NoMap { .. } => "for example `--map input_tokens=COLUMN`",
             Self::BadMap { .. } => {
@@ -366,6 +377,7 @@ mod tests {
                 paths: String::new(),
                 map_line: text(),
             },
+            IngestError::Aggregate { file: file.clone(), what: "sums", instead: "take the log" },
             IngestError::WrongContainer {
                 file: file.clone(),
                 format: "azure-llm-public",
@@ -429,6 +441,8 @@ mod tests {
             name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
         a.log: the format is not clear from 5 records: TEXT
             name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
+        a.log: expected one record a request, found sums
+            take the log
         a.log: `azure-llm-public` is not read from JSONL
             leave out `--format` to let the file decide
         a.log: no column `TEXT`; found a, b

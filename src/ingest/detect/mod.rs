@@ -10,7 +10,7 @@ mod rules;
 use super::error::IngestError;
 use super::format::{Format, Hints};
 use super::sample::{Records, Sample};
-use rules::{OBJECTS, of_text};
+use rules::{OBJECTS, SUMS, of_text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ pub fn detect(sample: &Sample, hints: &Hints) -> Result<Detected, IngestError> {
             for row in if rows.is_empty() { std::slice::from_ref(&blank) } else { rows } {
                 votes.object(&by_header(row));
             }
-            if votes.winner().is_none() {
+            if votes.winner().is_none() && votes.sums.is_empty() {
                 // Where the first line is data, no cell of it is shown.
                 let shown = if names.iter().any(|name| is_data(name)) { &[][..] } else { &names };
                 return Err(IngestError::UnknownHeader {
@@ -81,7 +81,10 @@ pub fn detect(sample: &Sample, hints: &Hints) -> Result<Detected, IngestError> {
             }
         }
     }
-    votes.winner().ok_or_else(|| votes.unclear(sample))
+    match votes.aggregate(sample) {
+        Some(error) => Err(error),
+        None => votes.winner().ok_or_else(|| votes.unclear(sample)),
+    }
 }
 
 /// What the records of a sample voted for.
@@ -91,12 +94,19 @@ struct Votes {
     by_format: BTreeMap<Option<Format>, (usize, String, BTreeMap<Vec<String>, usize>)>,
     /// Paths and types of the first record of no format, for `--map`.
     unknown: Vec<(String, &'static str)>,
+    /// Records that are sums over many requests, by kind.
+    sums: BTreeMap<usize, usize>,
     parsed: usize,
     unparsed: usize,
 }
 
 impl Votes {
     fn object(&mut self, record: &Value) {
+        if let Some(kind) = SUMS.iter().position(|sums| sums.holds(record)) {
+            self.parsed += 1;
+            *self.sums.entry(kind).or_insert(0) += 1;
+            return;
+        }
         let rule = OBJECTS.iter().find(|rule| rule.holds(record));
         let why = rule
             .map_or_else(Vec::new, |rule| rule.needs.iter().map(|need| need.describe()).collect());
@@ -131,16 +141,30 @@ impl Votes {
         })
     }
 
+    /// Returns the refusal of a log of sums.
+    fn aggregate(&self, sample: &Sample) -> Option<IngestError> {
+        let (kind, count) = self.sums.iter().max_by_key(|(_, count)| **count)?;
+        let sums = SUMS.get(*kind).filter(|_| count * 100 >= self.parsed * MIN_SHARE_PERCENT)?;
+        Some(IngestError::Aggregate {
+            file: sample.file.clone(),
+            what: sums.what,
+            instead: sums.instead,
+        })
+    }
+
     fn unclear(&self, sample: &Sample) -> IngestError {
-        let candidates: Vec<String> = self
-            .by_format
-            .iter()
-            .map(|(format, (count, keys, _))| {
-                let name = format.map_or("unknown", Format::as_str);
-                format!("{name} {count} (keys: {keys})")
-            })
-            .chain((self.unparsed > 0).then(|| format!("not JSON objects {}", self.unparsed)))
-            .collect();
+        let candidates: Vec<String> =
+            self.by_format
+                .iter()
+                .map(|(format, (count, keys, _))| {
+                    let name = format.map_or("unknown", Format::as_str);
+                    format!("{name} {count} (keys: {keys})")
+                })
+                .chain((!self.sums.is_empty()).then(|| {
+                    format!("sums over many requests {}", self.sums.values().sum::<usize>())
+                }))
+                .chain((self.unparsed > 0).then(|| format!("not JSON objects {}", self.unparsed)))
+                .collect();
         let candidates = if candidates.is_empty() {
             "no line of a known form".to_owned()
         } else {
@@ -283,6 +307,41 @@ mod tests {
         assert_eq!(of(spend), Ok(Format::LitellmSpendlogs));
         let session = r#"{"session_id":"s","timestamp":0,"input_length":1,"output_length":1}"#;
         assert_eq!(of(session), Ok(Format::AiperfSessions));
+    }
+
+    #[test]
+    fn sums_are_refused_with_what_to_take_instead() {
+        insta::assert_snapshot!(of("date,model,requests,prompt_tokens\n2026-11-24,m,12,9\n").unwrap_err(), @r"
+        log: expected one record a request, found OpenRouter's activity summed by day and model
+        export the activity by generation (a CSV with `generation_id`), or fetch `/generation` for each id
+        ");
+        let bucket = r#"{"object":"bucket","start_time":1,"end_time":2,"results":[{"object":"organization.usage.completions.result","input_tokens":9,"num_model_requests":5}]}"#;
+        insta::assert_snapshot!(of(bucket).unwrap_err(), @r"
+        log: expected one record a request, found buckets of OpenAI's usage API
+        take the log of the gateway or of the client in front of it
+        ");
+        for sums in [
+            r#"{"object":"organization.usage.completions.result","input_tokens":9}"#,
+            r#"{"object":"page","data":[]}"#,
+            r#"{"start_time":1,"num_model_requests":5,"model":"m","input_tokens":9}"#,
+            r#"{"date":"2026-11-24","api_key":"k","api_requests":5,"spend":1}"#,
+            r#"{"created_at":1,"model_name":"m","token_used":5,"count":1,"quota":2}"#,
+        ] {
+            assert!(of(sums).unwrap_err().contains("expected one record a request"), "{sums}");
+        }
+        let mixed = format!("{bucket}\n{{\"level\":\"info\"}}\n");
+        assert!(of(&mixed).unwrap_err().contains("sums over many requests 1"));
+    }
+
+    #[test]
+    fn variants_of_a_format_are_known() {
+        let lengths = "num_prefill_tokens,num_decode_tokens\n1,2\n";
+        assert_eq!(of(lengths), Ok(Format::Vidur));
+        let generation =
+            r#"{"id":"g","tokens_prompt":1,"native_tokens_prompt":1,"generation_time":5}"#;
+        assert_eq!(of(generation), Ok(Format::OpenrouterActivity));
+        let input = r#"{"custom_id":"j","method":"POST","url":"/v1/responses","body":{}}"#;
+        assert_eq!(of(input), Ok(Format::OpenaiBatchOutput));
     }
 
     #[test]

@@ -80,7 +80,9 @@ pub(super) const OBJECTS: &[Rule] = rules! {
     CloudflareLogpush: Has("tokens_in"), Has("tokens_out"), Has("request_content_type");
     VertexRequestResponse: Has("logging_time"), Has("full_request"), Has("full_response");
     OpenrouterActivity: Has("generation_id"), Has("model_permaslug"), Has("tokens_prompt");
+    OpenrouterActivity: Has("native_tokens_prompt"), Has("tokens_prompt"), Has("generation_time");
     OpenaiBatchOutput: Has("custom_id"), Has("response"), Has("id");
+    OpenaiBatchOutput: Has("custom_id"), Has("method"), Has("url"), Has("body");
     SglangRequests: Starts("event", "request."), Has("rid"), Has("obj");
     SglangRequestMetrics: Has("request_parameters"), Has("e2e_latency");
     TgiRouter: Starts("target", "text_generation_router");
@@ -89,7 +91,7 @@ pub(super) const OBJECTS: &[Rule] = rules! {
     AzureLlmPublic: Has("TIMESTAMP"), Has("ContextTokens"), Has("GeneratedTokens");
     Burstgpt: Has("Timestamp"), Has("Request tokens"), Has("Response tokens"), Has("Log Type");
     QwenBailian: Has("chat_id"), Has("parent_chat_id"), Has("input_length");
-    Vidur: Has("arrived_at"), Has("num_prefill_tokens"), Has("num_decode_tokens");
+    Vidur: Has("num_prefill_tokens"), Has("num_decode_tokens");
     Sharegpt: Array("conversations");
     WekaTrace: Array("requests"), Has("block_size"), Has("tool_tokens");
     InferencePerfOtel: Array("spans"), Has("span_count");
@@ -103,6 +105,66 @@ pub(super) const OBJECTS: &[Rule] = rules! {
     RawCapture: Any(&["request", "request_body", "req", "input", "body"]), Any(&["response", "response_body", "resp", "output", "usage"]);
     RawCapture: Any(&["messages", "request.messages"]), Any(&["timestamp", "time", "ts", "created_at", "start_time"]);
 };
+
+/// A log of sums: no rows of requests can come of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    needs: &'static [Need],
+    /// What it is.
+    pub(super) what: &'static str,
+    /// Which export to take instead.
+    pub(super) instead: &'static str,
+}
+
+/// Exports of sums over many requests; they go before all formats.
+pub(super) const SUMS: &[Sums] = &[
+    Sums {
+        needs: &[Has("date"), Has("requests"), Has("prompt_tokens"), Lacks("generation_id")],
+        what: "OpenRouter's activity summed by day and model",
+        instead: "export the activity by generation (a CSV with `generation_id`), or fetch \
+                  `/generation` for each id",
+    },
+    Sums {
+        needs: &[Starts("object", "organization.usage.")],
+        what: "sums of OpenAI's usage API",
+        instead: USAGE_INSTEAD,
+    },
+    Sums {
+        needs: &[Is("object", "bucket"), Array("results")],
+        what: "buckets of OpenAI's usage API",
+        instead: USAGE_INSTEAD,
+    },
+    Sums {
+        needs: &[Is("object", "page"), Array("data")],
+        what: "a page of OpenAI's usage API",
+        instead: USAGE_INSTEAD,
+    },
+    Sums {
+        needs: &[Has("num_model_requests"), Has("input_tokens")],
+        what: "an export of OpenAI's usage, summed over requests",
+        instead: USAGE_INSTEAD,
+    },
+    Sums {
+        needs: &[Has("date"), Has("api_requests"), Has("spend")],
+        what: "LiteLLM's spend summed by day",
+        instead: "export the table `LiteLLM_SpendLogs`",
+    },
+    Sums {
+        needs: &[Has("token_used"), Has("count"), Has("quota")],
+        what: "new-api's table `quota_data`, summed by hour",
+        instead: "export the table `logs`",
+    },
+];
+
+/// OpenAI keeps no log of single requests.
+const USAGE_INSTEAD: &str = "take the log of the gateway or of the client in front of it";
+
+impl Sums {
+    /// Returns whether every need holds.
+    pub(super) fn holds(&self, record: &Value) -> bool {
+        self.needs.iter().all(|need| need.holds(record))
+    }
+}
 
 impl Rule {
     /// Returns whether every need holds.

@@ -19,13 +19,13 @@ use crate::ingest::sample::Sample;
 use crate::ingest::stamp::{TimeColumn, zone_decision};
 
 /// What the gateway writes as the owner of a key when there is none.
-const NOBODY: &str = "default_user_id";
+pub(super) const NOBODY: &str = "default_user_id";
 /// Identity of the key that the proxy uses for its own probes.
-const HEALTH_CHECK: &str = "litellm-internal-health-check";
+pub(super) const HEALTH_CHECK: &str = "litellm-internal-health-check";
 /// Mark in strings that the proxy cut in the middle.
 const TRUNCATED: &str = "litellm_truncated";
 /// Appended to the request id of an answer from the cache.
-const CACHE_HIT_SUFFIX: &str = "_cache_hit";
+pub(super) const CACHE_HIT_SUFFIX: &str = "_cache_hit";
 
 /// Words of `call_type` and what they ask for; an `a` in front means asynchronous.
 const CALL_TYPES: &[(&str, Operation)] = &[
@@ -40,7 +40,7 @@ const CALL_TYPES: &[(&str, Operation)] = &[
 ];
 
 /// Parts of `call_type` of calls that are no request to a text model.
-const NOT_LLM: &[&str] = &[
+pub(super) const NOT_LLM: &[&str] = &[
     "batch",
     "file",
     "vector_store",
@@ -213,7 +213,7 @@ fn is_probe(wire: &Wire<'_>, metadata: &Metadata<'_>) -> bool {
     .any(|identity| identity.text() == Some(HEALTH_CHECK))
 }
 
-fn operation(call_type: &str) -> Operation {
+pub(super) fn operation(call_type: &str) -> Operation {
     let word = call_type.strip_prefix('a').unwrap_or(call_type);
     let known = CALL_TYPES.iter().find(|(known, _)| [word, call_type].contains(known));
     known.map_or(Operation::Unknown, |(_, operation)| *operation)
@@ -260,9 +260,23 @@ fn fill_status(
         record.error_type = shared.error_type(&error.error_class);
         class = error.error_class.text();
     }
-    let class = class.unwrap_or_default();
+    let (status, hang_up) = status_of(word, code, class.unwrap_or_default())?;
+    record.status = status;
+    if hang_up && word != Some("failure") {
+        record.flags.push(Flag::ClientHangUp);
+    }
+    Ok(())
+}
+
+/// Returns the status by LiteLLM's word, the error's code and its class, and whether the client
+/// hung up.
+pub(super) fn status_of(
+    word: Option<&str>,
+    code: Option<u32>,
+    class: &str,
+) -> Result<(Status, bool), FieldError> {
     let hang_up = code == Some(499) || class.contains("ClientDisconnect");
-    record.status = match word {
+    let status = match word {
         _ if hang_up => Status::Cancelled,
         Some("success") => Status::Ok,
         Some("failure") if code == Some(429) || class.contains("RateLimit") => Status::RateLimited,
@@ -273,10 +287,7 @@ fn fill_status(
         Some(_) => return Err(FieldError::new("status", "is neither `success` nor `failure`")),
         None => Status::Unknown,
     };
-    if hang_up && word != Some("failure") {
-        record.flags.push(Flag::ClientHangUp);
-    }
-    Ok(())
+    Ok((status, hang_up))
 }
 
 fn fill_tokens(

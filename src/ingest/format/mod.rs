@@ -13,9 +13,12 @@ pub mod azure_llm;
 pub mod azure_lmm;
 pub mod azure_openai;
 pub mod bedrock;
+mod bodies;
 pub mod burstgpt;
 pub mod chain;
 pub mod cloudflare;
+#[cfg(test)]
+mod decoded;
 pub mod dynamo;
 pub mod envoy_ai;
 pub mod fill;
