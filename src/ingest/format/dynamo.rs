@@ -193,7 +193,7 @@ fn of_request(event: &Event<'_>, mut row: RequestRecord, rank: u8, shared: &mut 
     session(&mut row, own);
     let join = row.request_id_hash.map(|key| Join { key, role: Role::Part(rank) });
     let previous = shared.hash(Column::Session, &event.parent);
-    let chain = previous.is_some().then(|| Chain { own, previous, ..Chain::default() });
+    let chain = own.is_some().then(|| Chain { own, previous, ..Chain::default() });
     Draft { row, join, chain: chain.map(Box::new) }
 }
 
