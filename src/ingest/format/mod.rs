@@ -41,6 +41,7 @@ pub mod one_api;
 pub mod openai_batch;
 pub mod openrouter;
 pub mod otlp;
+mod parts;
 pub mod portkey;
 pub mod qwen_bailian;
 pub mod raw_capture;
@@ -48,6 +49,8 @@ pub mod sglang;
 pub mod sharegpt;
 pub mod tgi;
 pub mod tracewright_run;
+#[cfg(test)]
+mod tried;
 pub mod vertex;
 pub mod vidur;
 pub mod vllm_custom;
