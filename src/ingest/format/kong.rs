@@ -312,8 +312,7 @@ mod tests {
 
     #[test]
     fn lines_without_a_model_need_a_known_path() {
-        let bare = CALL.split_once(r#","ai""#).map_or(CALL, |(head, _)| head.trim_end());
-        let bare = CALL.split_once(",\n        \"ai\"").map_or(bare, |(head, _)| head).to_owned() + "}";
+        let bare = CALL.split_once(",\n        \"ai\"").unwrap().0.to_owned() + "}";
         let record = row(Format::KongAi, &bare);
         assert_eq!((record.input_tokens, record.operation), (None, Operation::Chat));
         let other = bare.replace("/v1/chat/completions", "/login");
