@@ -294,7 +294,9 @@ mod tests {
         assert_eq!(reason("POST /anything HTTP/1.1", true), Some(None));
         assert_eq!(reason("POST /healthy-food HTTP/1.1", true), Some(None));
         assert_eq!(reason("GET /healthz HTTP/1.1", false), Some(Some("probe")));
-        for other in ["", "-", r"\x16\x03\x01", "POST", "post /x", "GET x", "CONNECT h:443 HTTP/1.1"] {
+        for other in
+            ["", "-", r"\x16\x03\x01", "POST", "post /x", "GET x", "CONNECT h:443 HTTP/1.1"]
+        {
             assert_eq!(reason(other, true), None, "{other}");
         }
     }

@@ -147,9 +147,7 @@ fn fill_times(
         return Ok(false);
     };
     let upstream = match summary {
-        Some(summary) => {
-            fill::span_us(&summary.upstream, "upstream_response_time", fill::MILLIS)?
-        }
+        Some(summary) => fill::span_us(&summary.upstream, "upstream_response_time", fill::MILLIS)?,
         None => None,
     };
     let upstream = upstream.filter(|upstream| *upstream > 0);
@@ -216,9 +214,10 @@ fn fill_bodies(wire: &Wire<'_>, draft: &mut Draft, shared: &mut Shared) {
     }
     // The plugin logs the answer's text alone: it becomes a message again.
     let answer = wire.response.json().and_then(|text| {
-        Some(format!("{{\"choices\":[{{\"message\":{}}}]}}", text.strip_prefix('{').map(
-            |rest| format!("{{\"role\":\"assistant\",{rest}"),
-        )?))
+        Some(format!(
+            "{{\"choices\":[{{\"message\":{}}}]}}",
+            text.strip_prefix('{').map(|rest| format!("{{\"role\":\"assistant\",{rest}"),)?
+        ))
     });
     let own = wire.response_body.json().or(wire.response_body.text().map(Into::into));
     if let Some(body) = answer.map(Into::into).or(own) {
@@ -238,7 +237,8 @@ impl Adapter for Access {
             Input::Text(line) => Line::parse(line),
             _ => None,
         };
-        let Some((line, client)) = line.and_then(|line| line.request().map(|request| (line, request)))
+        let Some((line, client)) =
+            line.and_then(|line| line.request().map(|request| (line, request)))
         else {
             out.drop("not_llm");
             return Ok(());
@@ -254,9 +254,10 @@ impl Adapter for Access {
             Some(path) if !own_path => Request { path, ..client },
             _ => client,
         };
-        if let Some(reason) = client.drop_reason(stream.is_some()).filter(|reason| {
-            *reason == "probe" || request.drop_reason(stream.is_some()).is_some()
-        }) {
+        if let Some(reason) = client
+            .drop_reason(stream.is_some())
+            .filter(|reason| *reason == "probe" || request.drop_reason(stream.is_some()).is_some())
+        {
             out.drop(reason);
             return Ok(());
         }

@@ -165,11 +165,7 @@ fn fill_line(
     Ok(())
 }
 
-fn fill_ai(
-    ai: &AiLog<'_>,
-    row: &mut RequestRecord,
-    shared: &mut Shared,
-) -> Result<(), FieldError> {
+fn fill_ai(ai: &AiLog<'_>, row: &mut RequestRecord, shared: &mut Shared) -> Result<(), FieldError> {
     row.request_model = shared.model(&ai.model);
     row.response_id_hash = shared.hash(Column::Request, &ai.chat_id);
     row.user_hash = shared.hash(Column::User, &ai.consumer);
@@ -217,11 +213,7 @@ impl Higress {
 }
 
 /// Reads messages where they are all there: the list, or the first question of a conversation.
-fn fill_bodies(
-    ai: &AiLog<'_>,
-    draft: &mut Draft,
-    shared: &mut Shared,
-) -> Result<(), FieldError> {
+fn fill_bodies(ai: &AiLog<'_>, draft: &mut Draft, shared: &mut Shared) -> Result<(), FieldError> {
     let is_first = ai.round.count("chat_round")? == Some(1);
     if let Some(messages) = ai.messages.json() {
         content::fill_request(&format!("{{\"messages\":{messages}}}"), draft, shared);
@@ -294,7 +286,10 @@ mod tests {
             .replace("\"-\",\"start", "\"UT\",\"start");
         let record = row(Format::HigressAiStatistics, &line);
         assert_eq!((record.input_tokens, record.output_tokens), (None, None));
-        assert_eq!((record.status, record.ttft_source), (Status::Timeout, Some(TtftSource::Headers)));
+        assert_eq!(
+            (record.status, record.ttft_source),
+            (Status::Timeout, Some(TtftSource::Headers))
+        );
         let no_session = CALL.replace(r#"\"s1\""#, r#"\"\""#);
         let record = row(Format::HigressAiStatistics, &no_session);
         assert_eq!((record.session_source, record.turn_index), (SessionSource::None, None));

@@ -183,9 +183,9 @@ fn body_of(body: &str) -> Cow<'_, str> {
     let mut parts = inner.split("\\x");
     bytes.extend(parts.next().unwrap_or_default().bytes());
     for part in parts {
-        let code = part.split_at_checked(2).and_then(|(code, rest)| {
-            Some((u8::from_str_radix(code, 16).ok()?, rest))
-        });
+        let code = part
+            .split_at_checked(2)
+            .and_then(|(code, rest)| Some((u8::from_str_radix(code, 16).ok()?, rest)));
         match code {
             Some((byte, rest)) => {
                 bytes.push(byte);
@@ -337,8 +337,10 @@ mod tests {
         assert_eq!(body_of(r"cut \x2"), r"cut \x2");
         assert_eq!(body_of(r"odd \x+1"), r"odd \x+1");
         assert_eq!(body_of("{}"), "{}");
-        assert_eq!(without_bare_dashes(r#"{"a":-,"b":"-,\"-,","c":-1,"d":-}"#).as_deref(),
-            Some(r#"{"a":null,"b":"-,\"-,","c":-1,"d":null}"#));
+        assert_eq!(
+            without_bare_dashes(r#"{"a":-,"b":"-,\"-,","c":-1,"d":-}"#).as_deref(),
+            Some(r#"{"a":null,"b":"-,\"-,","c":-1,"d":null}"#)
+        );
         assert_eq!(without_bare_dashes(r#"{"a":"-","#), None);
     }
 
@@ -353,7 +355,8 @@ mod tests {
         assert_eq!((record.status, record.ttft_source), (Status::Ok, None));
         assert!(record.request_id_hash.is_some());
         let tail = "192.0.2.1:80, 192.0.2.2:80 0, 912 0.004, 3.090 502, 200 r1";
-        let retried = row(Format::NginxIngress, &INGRESS.replace("192.0.2.1:80 912 3.499 200 r1", tail));
+        let retried =
+            row(Format::NginxIngress, &INGRESS.replace("192.0.2.1:80 912 3.499 200 r1", tail));
         assert_eq!(retried.attempt_count, 2);
         assert_eq!(retried.request_id_hash, record.request_id_hash);
     }

@@ -130,9 +130,9 @@ pub(super) fn arguments(text: &str) -> Vec<&str> {
 
 /// Returns the value of a named argument, out of its `Some(...)`; `None` where it is `None`.
 pub(super) fn argument<T: FromStr>(arguments: &[&str], name: &str, sign: char) -> Option<T> {
-    let value = arguments.iter().find_map(|argument| {
-        argument.trim().strip_prefix(name)?.trim_start().strip_prefix(sign)
-    })?;
+    let value = arguments
+        .iter()
+        .find_map(|argument| argument.trim().strip_prefix(name)?.trim_start().strip_prefix(sign))?;
     let value = value.trim();
     let inner = value.strip_prefix("Some(").and_then(|inner| inner.strip_suffix(')'));
     inner.unwrap_or(value).trim().parse().ok()
@@ -174,7 +174,9 @@ fn code(chars: &mut Peekable<Chars<'_>>, digits: usize) -> Option<char> {
 /// Decodes lines of a format, for the tests of the formats.
 #[cfg(test)]
 pub(super) mod trial {
-    use super::super::{Adapter, At, Draft, Format, Hints, Input, Item, Out, Refusal, Shared, Zone};
+    use super::super::{
+        Adapter, At, Draft, Format, Hints, Input, Item, Out, Refusal, Shared, Zone,
+    };
     use crate::domain::record::RequestRecord;
     use crate::domain::time::WallTime;
     use crate::ingest::privacy::Hasher;
@@ -213,12 +215,17 @@ pub(super) mod trial {
     }
 
     /// Decodes a record that gives one draft.
-    pub(in super::super) fn draft(format: Format, record: &str) -> Draft {
-        let mut items = decode(&*adapter(format, &[record]), record).unwrap();
+    pub(in super::super) fn draft_by(adapter: &dyn Adapter, record: &str) -> Draft {
+        let mut items = decode(adapter, record).unwrap();
         match (items.pop(), items.is_empty()) {
             (Some(Item::Keep(draft)), true) => *draft,
             other => panic!("one row expected, found {other:?}"),
         }
+    }
+
+    /// The same with an adapter of its own.
+    pub(in super::super) fn draft(format: Format, record: &str) -> Draft {
+        draft_by(&*adapter(format, &[record]), record)
     }
 
     /// Decodes a record that gives one row.
@@ -282,12 +289,14 @@ mod tests {
     fn dates_of_other_shapes_become_iso() {
         let common = iso_of_common("24/Nov/2026:10:15:05 +0100");
         assert_eq!(common.as_deref(), Some("2026-11-24T10:15:05+0100"));
-        for text in ["", "24/Nvo/2026:10:15:05 +0100", "4/Nov/2026:10:15:05", "24/Nov/2026:1", "/"] {
+        for text in ["", "24/Nvo/2026:10:15:05 +0100", "4/Nov/2026:10:15:05", "24/Nov/2026:1", "/"]
+        {
             assert_eq!(iso_of_common(text), None, "{text}");
         }
         let gin = iso_of_gin("2026/11/24 - 10:15:05");
         assert_eq!(gin.as_deref(), Some("2026-11-24T10:15:05"));
-        for text in ["", "2026/11/24", "26/11/24 - 10:15:05", "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9} - x"] {
+        for text in ["", "2026/11/24", "26/11/24 - 10:15:05", "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9} - x"]
+        {
             assert_eq!(iso_of_gin(text), None, "{text}");
         }
     }
