@@ -198,7 +198,7 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
         Some(name) => Zone::named(name)?,
         None => Zone::utc(),
     };
-    let hints = Hints { format: reading.format, map, zone, units };
+    let hints = Hints { format: reading.format, map, zone, units, year: None };
     let hasher = hasher(reading.salt_file.as_deref(), globals)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let spill_folder = folder.unwrap_or(Path::new(".")).to_owned();

@@ -267,6 +267,12 @@ pub enum IngestError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Times without a year, and none told.
+    #[error("{file}: its times have no year, expected `--year`")]
+    NoYear {
+        /// The file, as the user named it.
+        file: Arc<str>,
+    },
     /// More inputs than a trace can number.
     #[error("too many inputs: expected at most 4294967295 files")]
     TooManyFiles,
@@ -326,6 +332,7 @@ impl IngestError {
             Self::Unwritable { .. } => "choose a folder that exists, can be written and has room",
             Self::Spill { .. } => "look at the disk under the output's folder, and run it again",
             Self::SinkClosed => "look at the message of the writer",
+            Self::NoYear { .. } => "for example `--year 2026`: the year of the file's first line",
             Self::TooManyFiles => "join files, or make more than one trace",
         };
         Some(text.to_owned())
@@ -393,6 +400,7 @@ mod tests {
                 column: text(),
                 unit: text(),
             },
+            IngestError::NoYear { file: file.clone() },
             IngestError::MixedOrigins { file, found: "missing", expected: "dates" },
             IngestError::NoRows { read: 3, dropped: 2, rejected: 1 },
             IngestError::Salt { path: "salt".into(), action: "read", source: io() },
@@ -457,6 +465,8 @@ mod tests {
             for example `--tz Europe/Berlin` or `--tz UTC`
         a.log:3: times in `TEXT` do not share one unit: expected TEXT
             name the unit: `--time-unit s|ms|us|ns`
+        a.log: its times have no year, expected `--year`
+            for example `--year 2026`: the year of the file's first line
         a.log: its times are missing, those of the files before it are dates
             make one trace of each kind
         no request left of 3 records: 2 dropped, 1 rejected

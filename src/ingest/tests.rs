@@ -23,7 +23,7 @@ struct Got {
 }
 
 fn hints() -> Hints {
-    Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new() }
+    Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new(), year: None }
 }
 
 fn mapped(map: &[&str]) -> Hints {

@@ -281,7 +281,13 @@ mod tests {
     use super::*;
 
     fn hints() -> Hints {
-        Hints { format: None, map: Vec::new(), zone: super::super::Zone::utc(), units: Vec::new() }
+        Hints {
+            format: None,
+            map: Vec::new(),
+            zone: super::super::Zone::utc(),
+            units: Vec::new(),
+            year: None,
+        }
     }
 
     fn of(text: &str) -> Result<Format, String> {

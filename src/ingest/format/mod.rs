@@ -6,6 +6,7 @@
 //! forms that `names` knows. It knows neither files nor
 //! order; sessions and attempts are put together later.
 
+mod access;
 pub mod aiperf;
 pub mod apisix;
 pub mod azure_apim;
@@ -47,6 +48,7 @@ pub mod qwen_bailian;
 pub mod raw_capture;
 pub mod sglang;
 pub mod sharegpt;
+mod text;
 pub mod tgi;
 pub mod tracewright_run;
 #[cfg(test)]
@@ -222,6 +224,8 @@ pub struct Hints {
     pub zone: Zone,
     /// Units of bare numbers: of one column, or of all.
     pub units: Vec<(Option<String>, Unit)>,
+    /// Year of times that carry none: of the first one in the file.
+    pub year: Option<i32>,
 }
 
 impl Hints {
