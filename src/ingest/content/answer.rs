@@ -39,7 +39,7 @@ struct Answer<'a> {
     error: Option<Failure<'a>>,
     searched: bool,
     has_answer: bool,
-    is_embedding: bool,
+    operation: Option<Operation>,
     was_stream: bool,
     is_redacted: bool,
     is_done: bool,
@@ -144,7 +144,7 @@ impl<'a> Answer<'a> {
             "candidates" => cursor.elements(|cursor| self.candidate(cursor)),
             "message" | "response" => self.inner(key, cursor, (shared, depth)),
             "data" => self.data(cursor),
-            "embeddings" | "embedding" => self.is_embedding = true,
+            "embeddings" | "embedding" => self.operation = Some(Operation::Embeddings),
             "generated_text" => self.text(cursor),
             "details" => self.details(cursor),
             _ => self.field(key, cursor, &mut chunk),
@@ -158,9 +158,15 @@ impl<'a> Answer<'a> {
             "id" | "responseId" | "response_id" => self.id = self.id.or(cursor.string()),
             "model" | "modelVersion" => self.model = self.model.or(cursor.string()),
             "type" => chunk.kind = cursor.string().map_or("", |kind| kind.inside),
-            "object" => {
-                chunk.is_error |= cursor.string().is_some_and(|object| object.inside == "error");
-            }
+            "object" => match cursor.string().map_or("", |object| object.inside) {
+                "error" => chunk.is_error = true,
+                "response" => self.operation = Some(Operation::Chat),
+                object if object.starts_with("chat.completion") => {
+                    self.operation = Some(Operation::Chat);
+                }
+                "text_completion" => self.operation = Some(Operation::TextCompletion),
+                _ => {}
+            },
             "usage" | "usageMetadata" | "usage_metadata" => self.usage.read(cursor),
             "metadata" => cursor.members(|key, cursor| {
                 if key == "usage" {
@@ -403,7 +409,11 @@ impl<'a> Answer<'a> {
 
     fn data(&mut self, cursor: &mut Cursor<'a>) {
         cursor.elements(|cursor| {
-            cursor.members(|key, _| self.is_embedding |= key == "embedding");
+            cursor.members(|key, _| {
+                if key == "embedding" {
+                    self.operation = Some(Operation::Embeddings);
+                }
+            });
         });
     }
 
@@ -440,8 +450,8 @@ impl<'a> Answer<'a> {
         if self.was_stream {
             row.stream = row.stream.or(Some(true));
         }
-        if self.is_embedding && row.operation == Operation::Unknown {
-            row.operation = Operation::Embeddings;
+        if row.operation == Operation::Unknown {
+            row.operation = self.operation.unwrap_or(Operation::Unknown);
         }
         if !row.is_generation() {
             draft.chain = None;

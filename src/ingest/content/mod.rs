@@ -10,7 +10,7 @@ mod item;
 mod message;
 mod rag;
 mod request;
-mod scan;
+pub(super) mod scan;
 mod usage;
 
 use super::format::{Draft, Shared};

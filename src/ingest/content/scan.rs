@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// Why a walk ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(in crate::ingest) enum Fault {
     /// The text ends in the middle of a value.
     Cut,
     /// The text is no JSON from some byte on.
@@ -19,16 +19,16 @@ pub(super) enum Fault {
 
 /// A JSON string as it stands between its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Raw<'a> {
+pub(in crate::ingest) struct Raw<'a> {
     /// The text, escapes and all.
-    pub(super) inside: &'a str,
+    pub(in crate::ingest) inside: &'a str,
     /// Whether there are escapes.
-    pub(super) escaped: bool,
+    pub(in crate::ingest) escaped: bool,
 }
 
 impl<'a> Raw<'a> {
     /// Appends the text without escapes; an escape that is none is kept as it stands.
-    pub(super) fn push_to(self, out: &mut String) {
+    pub(in crate::ingest) fn push_to(self, out: &mut String) {
         if !self.escaped {
             out.push_str(self.inside);
             return;
@@ -43,7 +43,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Returns the text without escapes.
-    pub(super) fn text(self) -> Cow<'a, str> {
+    pub(in crate::ingest) fn text(self) -> Cow<'a, str> {
         if !self.escaped {
             return Cow::Borrowed(self.inside);
         }
@@ -53,7 +53,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Returns the text as a value.
-    pub(super) fn loose(self) -> Loose<'a> {
+    pub(in crate::ingest) fn loose(self) -> Loose<'a> {
         Loose::Text(self.text())
     }
 }
@@ -101,7 +101,7 @@ fn unescape_unit<'a>(tail: &'a str, out: &mut String) -> &'a str {
 
 /// A place in JSON text.
 #[derive(Clone, Debug)]
-pub(super) struct Cursor<'a> {
+pub(in crate::ingest) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     fault: Option<Fault>,
@@ -109,22 +109,22 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Stands before the first value of a text.
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(in crate::ingest) fn new(text: &'a str) -> Self {
         Self { text, at: 0, fault: None }
     }
 
     /// Returns why the walk ended early; `None` when it did not.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(in crate::ingest) fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
     /// Returns whether the walk ended early.
-    pub(super) fn failed(&self) -> bool {
+    pub(in crate::ingest) fn failed(&self) -> bool {
         self.fault.is_some()
     }
 
     /// Moves past white space and returns the byte that the next value begins with.
-    pub(super) fn peek(&mut self) -> Option<u8> {
+    pub(in crate::ingest) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads an object member by member; a value that `each` leaves is skipped. Anything else is
     /// skipped as a whole.
-    pub(super) fn members(&mut self, mut each: impl FnMut(&str, &mut Self)) {
+    pub(in crate::ingest) fn members(&mut self, mut each: impl FnMut(&str, &mut Self)) {
         if self.peek() != Some(b'{') {
             return self.skip();
         }
@@ -172,7 +172,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads an array element by element; as [`Cursor::members`].
-    pub(super) fn elements(&mut self, mut each: impl FnMut(&mut Self)) {
+    pub(in crate::ingest) fn elements(&mut self, mut each: impl FnMut(&mut Self)) {
         if self.peek() != Some(b'[') {
             return self.skip();
         }
@@ -197,7 +197,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a string; `None` for anything else, which is left.
-    pub(super) fn string(&mut self) -> Option<Raw<'a>> {
+    pub(in crate::ingest) fn string(&mut self) -> Option<Raw<'a>> {
         if self.peek() != Some(b'"') {
             return None;
         }
@@ -226,7 +226,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a value as it is.
-    pub(super) fn loose(&mut self) -> Loose<'a> {
+    pub(in crate::ingest) fn loose(&mut self) -> Loose<'a> {
         match self.string() {
             Some(raw) => raw.loose(),
             None => Loose::of_json(self.raw()),
@@ -234,12 +234,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a count; `None` for what is none.
-    pub(super) fn count(&mut self) -> Option<u32> {
+    pub(in crate::ingest) fn count(&mut self) -> Option<u32> {
         self.loose().count("").ok().flatten()
     }
 
     /// Reads a value and returns its text; empty when the walk ends in it.
-    pub(super) fn raw(&mut self) -> &'a str {
+    pub(in crate::ingest) fn raw(&mut self) -> &'a str {
         self.peek();
         let from = self.at;
         self.skip();
@@ -247,7 +247,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves past a value of whatever type and depth.
-    pub(super) fn skip(&mut self) {
+    pub(in crate::ingest) fn skip(&mut self) {
         let mut depth = 0_usize;
         loop {
             match self.peek() {
