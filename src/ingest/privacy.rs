@@ -33,6 +33,8 @@ pub enum Column {
     File,
     /// A block of a prompt.
     Block,
+    /// A message, and the messages up to it.
+    Message,
 }
 
 /// The place of the salt.
@@ -47,7 +49,7 @@ pub enum SaltPlace {
 /// The salt, ready to hash with.
 #[derive(Clone)]
 pub struct Hasher {
-    columns: [[u8; 32]; 8],
+    columns: [[u8; 32]; 9],
     salt_id: String,
 }
 
@@ -66,7 +68,8 @@ impl Hasher {
         let id = blake3::derive_key("tracewright 2026 ingest salt id", salt);
         let id = id.iter().take(8).fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
         let salt_id = format!("{id:016x}");
-        let names = ["request", "trace", "session", "user", "key", "tenant", "file", "block"];
+        let names =
+            ["request", "trace", "session", "user", "key", "tenant", "file", "block", "message"];
         Self { columns: names.map(key), salt_id }
     }
 
@@ -80,10 +83,15 @@ impl Hasher {
         if value.is_empty() {
             return None;
         }
-        let digest = blake3::keyed_hash(self.key(column), value.as_bytes());
-        let mut short = [0; 16];
-        short.iter_mut().zip(digest.as_bytes()).for_each(|(to, from)| *to = *from);
-        Some(Hash128(short))
+        Some(shortened(blake3::keyed_hash(self.key(column), value.as_bytes())))
+    }
+
+    /// Returns the keyed hash of `next` after all that led to `previous`: equal only for equal
+    /// sequences. A sequence starts from a hash of the caller's choice.
+    pub fn roll(&self, previous: Hash128, next: &[u8]) -> Hash128 {
+        let mut hasher = blake3::Hasher::new_keyed(self.key(Column::Message));
+        hasher.update(&previous.0).update(next);
+        shortened(hasher.finalize())
     }
 
     /// Returns the keyed 64-bit hash of a block id of a prompt.
@@ -98,7 +106,7 @@ impl Hasher {
     }
 
     fn key(&self, column: Column) -> &[u8; 32] {
-        let [request, trace, session, user, key, tenant, file, block] = &self.columns;
+        let [request, trace, session, user, key, tenant, file, block, message] = &self.columns;
         match column {
             Column::Request => request,
             Column::Trace => trace,
@@ -108,8 +116,16 @@ impl Hasher {
             Column::Tenant => tenant,
             Column::File => file,
             Column::Block => block,
+            Column::Message => message,
         }
     }
+}
+
+/// Returns the first 128 bits of a hash.
+fn shortened(digest: blake3::Hash) -> Hash128 {
+    let mut short = [0; 16];
+    short.iter_mut().zip(digest.as_bytes()).for_each(|(to, from)| *to = *from);
+    Hash128(short)
 }
 
 /// Reads the salt, or makes one in the user's configuration.
@@ -190,6 +206,17 @@ mod tests {
         assert_eq!(one.hash(Column::User, ""), None);
         assert_ne!(one.salt_id(), two.salt_id());
         assert_eq!(one.salt_id().len(), 16);
+    }
+
+    #[test]
+    fn a_sequence_has_its_own_hash() {
+        let hasher = Hasher::new(b"salt number one!");
+        let start = Hash128([0; 16]);
+        let of = |parts: &[&str]| parts.iter().fold(start, |h, p| hasher.roll(h, p.as_bytes()));
+        assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+        assert_ne!(of(&["a", "b"]), of(&["b", "a"]));
+        assert_ne!(of(&["a", "b"]), of(&["ab"]));
+        assert_ne!(of(&["a"]), Hasher::new(b"salt number two!").roll(start, b"a"));
     }
 
     #[test]

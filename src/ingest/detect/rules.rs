@@ -102,7 +102,10 @@ pub(super) const OBJECTS: &[Rule] = rules! {
     LengthTrace: Has("timestamp"), Has("input_length"), Has("output_length");
     NginxJson: Has("request_time"), Has("status"), Any(&["upstream_response_time", "body_bytes_sent", "bytes_sent"]);
     VllmCustom: Has("prompt"), Lacks("response"), Lacks("completion"), Lacks("timestamp"), Lacks("messages");
-    RawCapture: Any(&["request", "request_body", "req", "input", "body"]), Any(&["response", "response_body", "resp", "output", "usage"]);
+    RawCapture: Any(&["request", "request_body", "requestBody", "req", "http_request"]), Any(&["response", "response_body", "responseBody", "resp", "http_response", "output", "usage"]);
+    RawCapture: Object("input"), Any(&["output", "response", "usage"]);
+    RawCapture: Array("input"), Any(&["output", "response"]);
+    RawCapture: Object("body"), Any(&["response", "response_body", "output", "usage"]);
     RawCapture: Any(&["messages", "request.messages"]), Any(&["timestamp", "time", "ts", "created_at", "start_time"]);
 };
 

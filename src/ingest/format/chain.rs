@@ -19,6 +19,8 @@ pub struct Chain {
     pub with_answer_no_system: Option<Hash128>,
     /// Hash of the pair of the request's last user message and its own answer.
     pub last_exchange: Option<Hash128>,
+    /// Hash of the request's last user message alone.
+    pub last_user: Option<Hash128>,
     /// The id of the response this request continues, or of its parent in the log.
     pub previous: Option<Hash128>,
     /// The id by which later requests name this one.

@@ -1,0 +1,547 @@
+//! Bodies of answers: JSON, arrays of chunks, lines of JSON, or server-sent events.
+//!
+//! Body text -> finish reasons, tool calls, response id, model, usage, errors, and the hash of the
+//! conversation with its answer. Deltas are put together as they are read; a stream without an end
+//! gives no hash. Bodies of OpenAI, Anthropic, Gemini, Bedrock, Ollama and TGI: the public API
+//! references of these projects.
+
+use super::message::{Message, Role};
+use super::scan::{Cursor, Raw};
+use super::usage::Usage;
+use super::{evidence, flag, item};
+use crate::domain::record::{Flag, Hash128, Operation, RagLabel, RequestRecord, Status};
+use crate::ingest::format::{Draft, Shared, fill};
+use crate::ingest::loose::Loose;
+use crate::ingest::privacy::Column;
+use std::borrow::Cow;
+
+/// Tool calls of one streamed answer that are put together.
+const MAX_CALLS: usize = 256;
+/// Choices of one answer that are told apart.
+const MAX_CHOICES: u32 = 128;
+/// What a gateway writes in place of an answer it did not keep.
+const WAS_STREAM: &str = "The response was a stream.";
+
+/// What an answer shows, as it is read.
+#[derive(Default)]
+struct Answer<'a> {
+    message: Message<'a>,
+    /// Calls that come in pieces: place, name, arguments.
+    pieces: Vec<(u32, String, String)>,
+    /// Hashes of items of the Responses API.
+    items: Vec<Hash128>,
+    item_calls: u32,
+    other_calls: u32,
+    finish: Vec<(u32, Cow<'a, str>)>,
+    id: Option<Raw<'a>>,
+    model: Option<Raw<'a>>,
+    usage: Usage,
+    error: Option<Failure<'a>>,
+    searched: bool,
+    has_answer: bool,
+    operation: Option<Operation>,
+    was_stream: bool,
+    is_redacted: bool,
+    is_done: bool,
+}
+
+/// What an error says of itself, without its message.
+#[derive(Default)]
+struct Failure<'a> {
+    kind: Option<Raw<'a>>,
+    code: Loose<'a>,
+    status: Option<Raw<'a>>,
+}
+
+/// One object, member by member, where the meaning depends on several.
+#[derive(Default)]
+struct Chunk<'a> {
+    kind: &'a str,
+    index: u32,
+    delta: Delta<'a>,
+    status: Option<Raw<'a>>,
+    why: Option<Raw<'a>>,
+    code: Loose<'a>,
+    is_error: bool,
+}
+
+/// A piece of an answer.
+#[derive(Default)]
+struct Delta<'a> {
+    text: Option<Raw<'a>>,
+    arguments: Option<Raw<'a>>,
+    name: Option<Raw<'a>>,
+    input: &'a str,
+}
+
+/// Reads a body into a draft.
+pub(super) fn read(body: &str, draft: &mut Draft, shared: &mut Shared) {
+    let text = body.trim_start();
+    if text.starts_with('"') {
+        let Some(inner) = Cursor::new(text).string().map(Raw::text) else { return };
+        // One level only: a text within a text within a text is no body.
+        if !inner.trim_start().starts_with('"') {
+            read(&inner, draft, shared);
+        }
+        return;
+    }
+    let mut answer = Answer::default();
+    let is_stream = !text.starts_with(['{', '[']);
+    let was_cut = if is_stream {
+        if !answer.events(text, shared) {
+            return;
+        }
+        draft.row.stream = draft.row.stream.or(Some(true));
+        !answer.is_done && answer.finish.is_empty() && answer.error.is_none()
+    } else {
+        let mut cursor = Cursor::new(text);
+        answer.values(&mut cursor, shared);
+        cursor.failed() || memchr::memmem::find(text.as_bytes(), b"litellm_truncated").is_some()
+    };
+    if was_cut {
+        flag(&mut draft.row, Flag::TruncatedBody);
+    }
+    answer.finish(draft, shared, !was_cut);
+}
+
+impl<'a> Answer<'a> {
+    /// Reads server-sent events; returns whether there were any.
+    fn events(&mut self, text: &'a str, shared: &Shared) -> bool {
+        let mut found = false;
+        for line in text.lines() {
+            let Some(data) = line.strip_prefix("data:").map(str::trim) else { continue };
+            found = true;
+            if data == "[DONE]" {
+                self.is_done = true;
+            } else if data.starts_with(['{', '[']) {
+                self.values(&mut Cursor::new(data), shared);
+            }
+        }
+        found
+    }
+
+    /// Reads objects one after the other, or an array of them.
+    fn values(&mut self, cursor: &mut Cursor<'a>, shared: &Shared) {
+        while !cursor.failed() {
+            match cursor.peek() {
+                Some(b'{') => self.object(cursor, shared, 0),
+                Some(b'[') => cursor.elements(|cursor| self.object(cursor, shared, 0)),
+                _ => return,
+            }
+        }
+    }
+
+    /// Reads one object: a whole answer, or a chunk of one.
+    fn object(&mut self, cursor: &mut Cursor<'a>, shared: &Shared, depth: u32) {
+        let mut chunk = Chunk::default();
+        cursor.members(|key, cursor| match key {
+            "choices" => self.choices(cursor),
+            "content" => {
+                self.has_answer = true;
+                self.message.content(cursor, 0);
+            }
+            "output" => self.output(cursor, shared),
+            "candidates" => cursor.elements(|cursor| self.candidate(cursor)),
+            "message" | "response" => self.inner(key, cursor, (shared, depth)),
+            "data" => self.data(cursor),
+            "embeddings" | "embedding" => self.operation = Some(Operation::Embeddings),
+            "generated_text" => self.text(cursor),
+            "details" => self.details(cursor),
+            _ => self.field(key, cursor, &mut chunk),
+        });
+        self.take(chunk);
+    }
+
+    /// Reads the members that are no content.
+    fn field(&mut self, key: &str, cursor: &mut Cursor<'a>, chunk: &mut Chunk<'a>) {
+        match key {
+            "id" | "responseId" | "response_id" => self.id = self.id.or(cursor.string()),
+            "model" | "modelVersion" => self.model = self.model.or(cursor.string()),
+            "type" => chunk.kind = cursor.string().map_or("", |kind| kind.inside),
+            "object" => match cursor.string().map_or("", |object| object.inside) {
+                "error" => chunk.is_error = true,
+                "response" => self.operation = Some(Operation::Chat),
+                object if object.starts_with("chat.completion") => {
+                    self.operation = Some(Operation::Chat);
+                }
+                "text_completion" => self.operation = Some(Operation::TextCompletion),
+                _ => {}
+            },
+            "usage" | "usageMetadata" | "usage_metadata" => self.usage.read(cursor),
+            "metadata" => cursor.members(|key, cursor| {
+                if key == "usage" {
+                    self.usage.read(cursor);
+                }
+            }),
+            "prompt_eval_count" | "eval_count" => self.usage.member(key, cursor),
+            "error" => self.failure(cursor),
+            "stop_reason" | "stopReason" | "done_reason" | "finish_reason" => self.why(0, cursor),
+            "messageStop" => cursor.members(|key, cursor| {
+                if key == "stopReason" {
+                    self.why(0, cursor);
+                }
+            }),
+            "contentBlockStart" | "contentBlockDelta" => cursor.members(|key, cursor| match key {
+                "delta" | "start" => self.delta(cursor, &mut chunk.delta),
+                "contentBlockIndex" => chunk.index = cursor.count().unwrap_or(0),
+                _ => {}
+            }),
+            "delta" | "content_block" => self.delta(cursor, &mut chunk.delta),
+            "index" => chunk.index = cursor.count().unwrap_or(0),
+            "tool_calls" => self.message.tool_calls(cursor),
+            "status" => chunk.status = cursor.string(),
+            "code" => chunk.code = cursor.loose(),
+            "incomplete_details" | "promptFeedback" => cursor.members(|key, cursor| {
+                if matches!(key, "reason" | "blockReason") {
+                    chunk.why = cursor.string();
+                }
+            }),
+            "done" => self.is_done |= cursor.loose().truth() == Some(true),
+            _ => {}
+        }
+    }
+
+    /// Takes what a chunk means as a whole.
+    fn take(&mut self, chunk: Chunk<'a>) {
+        let Chunk { kind, index, delta, status, why, code, is_error } = chunk;
+        if is_error || kind == "error" {
+            let kind = Some(Raw { inside: kind, escaped: false });
+            self.error.get_or_insert(Failure { kind, code, status: None });
+        }
+        if let Some(name) = delta.name {
+            self.piece(index, &name.text(), delta.input);
+        }
+        if let Some(text) = delta.arguments {
+            self.piece(index, "", &text.text());
+        }
+        if let Some(text) = delta.text {
+            self.has_answer = true;
+            self.message.push_text(text);
+        }
+        match (status.map(|status| status.inside), why) {
+            (Some("incomplete"), Some(why)) if why.inside == "content_filter" => {
+                self.set_why(0, Cow::Borrowed(why.inside));
+            }
+            (Some("failed"), _) => self.set_why(0, Cow::Borrowed("error")),
+            (Some(word @ ("completed" | "incomplete" | "cancelled")), _) => {
+                self.set_why(0, Cow::Borrowed(word));
+            }
+            (_, Some(why)) => self.set_why(0, why.text()),
+            _ => {}
+        }
+        self.is_done |= kind == "message_stop";
+    }
+
+    fn choices(&mut self, cursor: &mut Cursor<'a>) {
+        let mut place = 0_u32;
+        cursor.elements(|cursor| {
+            let mut index = place;
+            place += 1;
+            let mut other = Message::default();
+            cursor.members(|key, cursor| match key {
+                "index" => index = cursor.count().unwrap_or(index),
+                "finish_reason" => self.why(index, cursor),
+                "message" if index == 0 => self.bare(cursor),
+                "message" => {
+                    item::read(&mut other, cursor);
+                }
+                "text" if index == 0 => self.text(cursor),
+                "delta" if index == 0 => self.chat_delta(cursor),
+                _ => {}
+            });
+            self.other_calls = self.other_calls.saturating_add(other.calls);
+        });
+    }
+
+    fn text(&mut self, cursor: &mut Cursor<'a>) {
+        if let Some(text) = cursor.string() {
+            self.has_answer = true;
+            self.message.push_text(text);
+        }
+    }
+
+    /// Reads a message that is the answer, or a chunk of it.
+    fn bare(&mut self, cursor: &mut Cursor<'a>) {
+        self.has_answer = true;
+        item::read(&mut self.message, cursor);
+    }
+
+    /// Reads what streams of OpenAI's kind add.
+    fn chat_delta(&mut self, cursor: &mut Cursor<'a>) {
+        self.has_answer = true;
+        cursor.members(|key, cursor| match key {
+            "content" | "refusal" => self.message.content(cursor, 0),
+            "annotations" => self.searched |= item::names_sources(cursor),
+            "function_call" => self.call_piece(cursor),
+            "tool_calls" => cursor.elements(|cursor| self.call_piece(cursor)),
+            _ => {}
+        });
+    }
+
+    fn call_piece(&mut self, cursor: &mut Cursor<'a>) {
+        let (mut index, mut name, mut arguments) = (0, None, None);
+        cursor.members(|key, cursor| match key {
+            "index" => index = cursor.count().unwrap_or(0),
+            "name" => name = cursor.string(),
+            "arguments" => arguments = cursor.string(),
+            "function" => cursor.members(|key, cursor| match key {
+                "name" => name = cursor.string(),
+                "arguments" => arguments = cursor.string(),
+                _ => {}
+            }),
+            _ => {}
+        });
+        let text = |raw: Option<Raw<'a>>| raw.map(Raw::text).unwrap_or_default();
+        self.piece(index, &text(name), &text(arguments));
+    }
+
+    fn piece(&mut self, index: u32, name: &str, arguments: &str) {
+        let count = self.pieces.len();
+        match self.pieces.iter_mut().find(|piece| piece.0 == index) {
+            Some(piece) => {
+                piece.1.push_str(name);
+                piece.2.push_str(arguments);
+            }
+            None if count < MAX_CALLS => {
+                self.pieces.push((index, name.to_owned(), arguments.to_owned()));
+            }
+            None => {}
+        }
+    }
+
+    /// Reads what streams of Anthropic's kind add: a delta, or the start of a block.
+    fn delta(&mut self, cursor: &mut Cursor<'a>, delta: &mut Delta<'a>) {
+        let mut kind = "";
+        cursor.members(|key, cursor| match key {
+            "type" => kind = cursor.string().map_or("", |kind| kind.inside),
+            "text" => delta.text = cursor.string(),
+            "partial_json" => delta.arguments = cursor.string(),
+            "name" => delta.name = cursor.string(),
+            "input" => match cursor.string() {
+                Some(text) => delta.arguments = Some(text),
+                None => delta.input = cursor.raw(),
+            },
+            "toolUse" => cursor.members(|key, cursor| match key {
+                "name" => delta.name = cursor.string(),
+                "input" => delta.arguments = cursor.string(),
+                _ => {}
+            }),
+            "stop_reason" => self.why(0, cursor),
+            _ => {}
+        });
+        if delta.input == "{}" {
+            delta.input = "";
+        }
+        self.searched |= matches!(kind, "server_tool_use" | "web_search_tool_result");
+        if kind == "server_tool_use" {
+            delta.name = delta.name.filter(|name| !name.inside.starts_with("web_"));
+        }
+    }
+
+    fn why(&mut self, index: u32, cursor: &mut Cursor<'a>) {
+        if let Some(why) = cursor.string() {
+            self.set_why(index, why.text());
+        }
+    }
+
+    fn set_why(&mut self, index: u32, why: Cow<'a, str>) {
+        match self.finish.iter_mut().find(|known| known.0 == index) {
+            Some(known) => known.1 = why,
+            None if index < MAX_CHOICES => self.finish.push((index, why)),
+            None => {}
+        }
+    }
+
+    /// Reads the output: items of the Responses API, or the message of Bedrock.
+    fn output(&mut self, cursor: &mut Cursor<'a>, shared: &Shared) {
+        match cursor.peek() {
+            Some(b'[') => {
+                self.items.clear();
+                self.item_calls = 0;
+                cursor.elements(|cursor| {
+                    let mut message = Message::default();
+                    let is_message = item::read(&mut message, cursor);
+                    self.searched |= message.searched;
+                    if is_message {
+                        self.has_answer = true;
+                        self.is_redacted |= message.is_redacted();
+                        self.item_calls = self.item_calls.saturating_add(message.calls);
+                        message.role = Role::Assistant;
+                        self.items.push(message.digest(&shared.hasher));
+                    }
+                });
+            }
+            Some(b'{') => cursor.members(|key, cursor| {
+                if key == "message" {
+                    self.bare(cursor);
+                }
+            }),
+            _ => self.text(cursor),
+        }
+    }
+
+    fn candidate(&mut self, cursor: &mut Cursor<'a>) {
+        let mut index = 0;
+        cursor.members(|key, cursor| match key {
+            "index" => index = cursor.count().unwrap_or(0),
+            "content" => self.bare(cursor),
+            "finishReason" | "finish_reason" => self.why(index, cursor),
+            "groundingMetadata" | "grounding_metadata" => {
+                self.searched |= Loose::of_json(cursor.raw()).elements().is_some_and(|n| n > 0);
+            }
+            _ => {}
+        });
+    }
+
+    /// Reads `message` or `response`: an answer within, Ollama's text of one (`response`), or a
+    /// note (`message`), which is none.
+    fn inner(&mut self, key: &str, cursor: &mut Cursor<'a>, (shared, depth): (&Shared, u32)) {
+        if cursor.peek() == Some(b'{') && depth == 0 {
+            return self.object(cursor, shared, 1);
+        }
+        let Some(text) = cursor.string() else { return };
+        self.was_stream |= text.inside == WAS_STREAM;
+        if key == "response" && !self.was_stream {
+            self.has_answer = true;
+            self.message.push_text(text);
+        }
+    }
+
+    fn data(&mut self, cursor: &mut Cursor<'a>) {
+        cursor.elements(|cursor| {
+            cursor.members(|key, _| {
+                if key == "embedding" {
+                    self.operation = Some(Operation::Embeddings);
+                }
+            });
+        });
+    }
+
+    /// Reads TGI's details.
+    fn details(&mut self, cursor: &mut Cursor<'a>) {
+        cursor.members(|key, cursor| match key {
+            "finish_reason" => self.why(0, cursor),
+            "generated_tokens" => self.usage.member(key, cursor),
+            _ => {}
+        });
+    }
+
+    fn failure(&mut self, cursor: &mut Cursor<'a>) {
+        let mut failure = Failure::default();
+        match cursor.peek() {
+            Some(b'{') => cursor.members(|key, cursor| match key {
+                "type" | "error_type" => failure.kind = cursor.string(),
+                "code" => failure.code = cursor.loose(),
+                "status" => failure.status = cursor.string(),
+                _ => {}
+            }),
+            Some(b'"') => cursor.skip(),
+            _ => return,
+        }
+        self.error.get_or_insert(failure);
+    }
+
+    fn finish(mut self, draft: &mut Draft, shared: &mut Shared, is_whole: bool) {
+        self.is_redacted |= self.message.is_redacted();
+        self.searched |= self.message.searched || self.usage.searched;
+        self.fill_names(draft, shared);
+        let row = &mut draft.row;
+        self.fill_error(row, shared);
+        if self.was_stream {
+            row.stream = row.stream.or(Some(true));
+        }
+        if row.operation == Operation::Unknown {
+            row.operation = self.operation.unwrap_or(Operation::Unknown);
+        }
+        if !row.is_generation() {
+            draft.chain = None;
+        }
+        for (_, name, arguments) in std::mem::take(&mut self.pieces) {
+            self.message.add_call(&name, &arguments);
+        }
+        self.usage.fill(row);
+        if self.has_answer && is_whole && !self.is_redacted {
+            let calls = self.message.calls.saturating_add(self.item_calls);
+            let calls = calls.saturating_add(self.other_calls);
+            row.tool_call_count = row.tool_call_count.or(Some(calls));
+        }
+        if self.searched {
+            evidence(row, shared, "vector_store_meta", RagLabel::Explicit);
+        }
+        if is_whole && !self.is_redacted && self.error.is_none() {
+            self.link(draft, shared);
+        }
+    }
+
+    fn fill_names(&mut self, draft: &mut Draft, shared: &mut Shared) {
+        let row = &mut draft.row;
+        if let Some(id) = self.id.map(Raw::loose) {
+            let hash = shared.hash(Column::Request, &id);
+            row.response_id_hash = row.response_id_hash.or(hash);
+            if let Some(chain) = &mut draft.chain {
+                chain.own = chain.own.or(hash);
+            }
+        }
+        if row.response_model.is_none()
+            && let Some(model) = self.model.map(Raw::loose)
+        {
+            row.response_model = shared.model(&model);
+        }
+        self.finish.sort_by_key(|(index, _)| *index);
+        if row.finish_reasons.is_empty() {
+            let words = self.finish.iter().map(|(_, why)| Loose::cell(Some(why)));
+            row.finish_reasons = words.filter_map(|why| shared.finish_reason(&why)).collect();
+        }
+    }
+
+    fn fill_error(&self, row: &mut RequestRecord, shared: &mut Shared) {
+        let Some(error) = &self.error else { return };
+        let word = error.kind.or(error.status).map(Raw::loose);
+        if row.error_type.is_none() {
+            let code = Some(&error.code).filter(|code| code.float().is_none());
+            row.error_type = word.as_ref().or(code).and_then(|word| shared.error_type(word));
+        }
+        if row.status != Status::Unknown {
+            return;
+        }
+        let code = error.code.count("").ok().flatten().filter(|code| *code >= 400);
+        fill::http_status(row, code);
+        if row.status == Status::Unknown {
+            let words = [word.as_ref(), Some(&error.code)];
+            let has = |part: &str| {
+                let mut texts = words.iter().flatten().filter_map(|word| word.text());
+                texts.any(|text| text.to_ascii_lowercase().contains(part))
+            };
+            row.status = if has("rate_limit") || has("ratelimit") || has("exhausted") {
+                Status::RateLimited
+            } else if has("timeout") || has("deadline") {
+                Status::Timeout
+            } else {
+                Status::Error
+            };
+        }
+    }
+
+    /// Continues the chain of the request by the answer.
+    fn link(&mut self, draft: &mut Draft, shared: &Shared) {
+        let Some(chain) = &mut draft.chain else { return };
+        let Some(mut all) = chain.prefixes.last().copied() else { return };
+        if chain.is_incomplete {
+            return;
+        }
+        if !self.message.is_empty() {
+            self.message.role = Role::Assistant;
+            let hash = self.message.digest(&shared.hasher);
+            self.items.push(hash);
+        }
+        let Some(last) = self.items.last() else { return };
+        let mut no_system = chain.prefixes_no_system.last().copied();
+        for hash in &self.items {
+            all = shared.hasher.roll(all, &hash.0);
+            no_system = no_system.map(|before| shared.hasher.roll(before, &hash.0));
+        }
+        chain.with_answer = Some(all);
+        chain.with_answer_no_system = no_system;
+        chain.last_exchange = chain.last_user.map(|user| shared.hasher.roll(user, &last.0));
+    }
+}

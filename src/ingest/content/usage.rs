@@ -1,0 +1,160 @@
+//! Token counts of providers, in the words of each, as counts of the trace.
+//!
+//! Usage object -> input (cached tokens included), output (reasoning included), and their parts.
+//! Only what the row lacks is filled. Anthropic and Bedrock count cached tokens apart; they are
+//! added. Gemini counts thoughts apart from the answer; they are added too. A 0 for input or
+//! output stands for "unknown". Sources: the public API references.
+
+use super::flag;
+use super::scan::Cursor;
+use crate::domain::record::{Flag, RequestRecord, TokenSource};
+
+/// Counts as the provider names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Input with all its parts.
+    prompt: Option<u32>,
+    /// Input that may lack the cached parts, as Anthropic counts.
+    input: Option<u32>,
+    output: Option<u32>,
+    /// Gemini: the answer without thoughts.
+    candidates: Option<u32>,
+    thoughts: Option<u32>,
+    tool_prompt: Option<u32>,
+    total: Option<u32>,
+    /// A part of the input, in all families that say `cached`.
+    cached: Option<u32>,
+    cache_read: Option<u32>,
+    cache_write: Option<u32>,
+    reasoning: Option<u32>,
+    /// Whether searches of the provider's own were counted.
+    pub(super) searched: bool,
+}
+
+impl Usage {
+    /// Reads a usage object; later ones of a stream replace what they repeat.
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) {
+        cursor.members(|key, cursor| self.member(key, cursor));
+    }
+
+    /// Reads one member of a usage object.
+    pub(super) fn member(&mut self, key: &str, cursor: &mut Cursor<'_>) {
+        let slot = match key {
+            "prompt_tokens" | "promptTokenCount" | "prompt_token_count" | "prompt_eval_count"
+            | "promptTokens" => &mut self.prompt,
+            "input_tokens" | "inputTokens" => &mut self.input,
+            "completion_tokens" | "output_tokens" | "outputTokens" | "eval_count"
+            | "completionTokens" | "generated_tokens" => &mut self.output,
+            "candidatesTokenCount" | "candidates_token_count" => &mut self.candidates,
+            "thoughtsTokenCount" | "thoughts_token_count" => &mut self.thoughts,
+            "toolUsePromptTokenCount" => &mut self.tool_prompt,
+            "total_tokens" | "totalTokens" | "totalTokenCount" | "total_token_count" => {
+                &mut self.total
+            }
+            "cachedContentTokenCount"
+            | "cached_content_token_count"
+            | "prompt_cache_hit_tokens"
+            | "cached_tokens" => &mut self.cached,
+            "cache_read_input_tokens" | "cacheReadInputTokens" | "cacheReadInputTokenCount" => {
+                &mut self.cache_read
+            }
+            "cache_creation_input_tokens"
+            | "cacheWriteInputTokens"
+            | "cacheWriteInputTokenCount"
+            | "cache_write_tokens" => &mut self.cache_write,
+            "reasoning_tokens" => &mut self.reasoning,
+            "prompt_tokens_details"
+            | "input_tokens_details"
+            | "completion_tokens_details"
+            | "output_tokens_details" => return self.details(cursor),
+            "server_tool_use" => return self.searches(cursor),
+            _ => return,
+        };
+        if let Some(count) = cursor.count() {
+            *slot = Some(count);
+        }
+    }
+
+    fn details(&mut self, cursor: &mut Cursor<'_>) {
+        cursor.members(|key, cursor| {
+            let slot = match key {
+                "cached_tokens" => &mut self.cached,
+                "reasoning_tokens" => &mut self.reasoning,
+                "cache_write_tokens" | "cache_creation_tokens" => &mut self.cache_write,
+                _ => return,
+            };
+            if let Some(count) = cursor.count() {
+                *slot = Some(count);
+            }
+        });
+    }
+
+    fn searches(&mut self, cursor: &mut Cursor<'_>) {
+        cursor.members(|key, cursor| {
+            if matches!(key, "web_search_requests" | "web_fetch_requests") {
+                self.searched |= cursor.count().is_some_and(|count| count > 0);
+            }
+        });
+    }
+
+    /// Returns the input with its cached parts, and whether they had to be added.
+    fn whole_input(&self) -> (Option<u32>, bool) {
+        if let Some(prompt) = self.prompt {
+            return (Some(prompt.saturating_add(self.tool_prompt.unwrap_or(0))), false);
+        }
+        let apart = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
+        let Some(input) = self.input else { return (None, false) };
+        let with_output = u64::from(input) + u64::from(self.output.unwrap_or(0));
+        let included = self.total.is_some_and(|total| u64::from(total) == with_output);
+        if apart == 0 || included {
+            (Some(input), false)
+        } else {
+            (Some(input + apart.min(u32::MAX - input)), true)
+        }
+    }
+
+    fn whole_output(&self) -> Option<u32> {
+        let thoughts = self.thoughts.unwrap_or(0);
+        self.output.or_else(|| Some(self.candidates?.saturating_add(thoughts)))
+    }
+
+    /// Fills what the row lacks.
+    pub(super) fn fill(&self, row: &mut RequestRecord) {
+        let (input, added) = self.whole_input();
+        let output = self.whole_output();
+        let lacks = (row.input_tokens.is_none(), row.output_tokens.is_none());
+        let known = |count: Option<u32>| count.filter(|count| *count > 0);
+        if lacks.0
+            && let Some(input) = known(input)
+        {
+            row.input_tokens = Some(input);
+            row.input_token_source = TokenSource::Provider;
+            if added {
+                flag(row, Flag::AnthropicCachedAdded);
+            }
+        }
+        if lacks.1
+            && let Some(output) = known(output)
+        {
+            row.output_tokens = Some(output);
+            row.output_token_source = TokenSource::Provider;
+        }
+        let zero =
+            (lacks.0 && input == Some(0)) || (lacks.1 && output == Some(0) && row.is_generation());
+        if zero {
+            flag(row, Flag::ZeroMeansUnknown);
+        }
+        if let (true, Some(input), Some(output), Some(total)) =
+            (lacks == (true, true), input, output, self.total)
+            && u64::from(input) + u64::from(output) != u64::from(total)
+        {
+            flag(row, Flag::TokenSumMismatch);
+        }
+        let cached = self.cached.or(self.cache_read);
+        row.cache_read_input_tokens = row.cache_read_input_tokens.or(cached);
+        row.cache_write_input_tokens = row.cache_write_input_tokens.or(self.cache_write);
+        let reasoning = self.reasoning.or(self.thoughts);
+        row.reasoning_output_tokens = row.reasoning_output_tokens.or(reasoning);
+        row.drop_impossible_parts();
+    }
+}
