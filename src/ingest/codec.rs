@@ -301,7 +301,7 @@ packed_struct! {
     Join { key, role }
     Chain {
         prefixes, prefixes_no_system, exchanges, with_answer, with_answer_no_system,
-        last_exchange, previous, own, is_tool_turn, is_incomplete,
+        last_exchange, last_user, previous, own, is_tool_turn, is_incomplete,
     }
 }
 

@@ -65,6 +65,16 @@ pub enum Records {
 }
 
 impl Sample {
+    /// Makes a sample of records that need no container.
+    pub fn new(file: Arc<str>, records: Records) -> Self {
+        let kind = match &records {
+            Records::Jsonl(_) => Kind::Jsonl,
+            Records::Csv(..) => Kind::Csv,
+            Records::Text(_) => Kind::Text,
+        };
+        Self { file, records, plan: Plan::new(kind) }
+    }
+
     /// Reads the sample of a log.
     ///
     /// # Errors

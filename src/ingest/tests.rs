@@ -23,7 +23,7 @@ struct Got {
 }
 
 fn hints() -> Hints {
-    Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new(), year: None }
+    Hints::none()
 }
 
 fn mapped(map: &[&str]) -> Hints {

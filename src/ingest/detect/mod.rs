@@ -281,13 +281,7 @@ mod tests {
     use super::*;
 
     fn hints() -> Hints {
-        Hints {
-            format: None,
-            map: Vec::new(),
-            zone: super::super::Zone::utc(),
-            units: Vec::new(),
-            year: None,
-        }
+        Hints::none()
     }
 
     fn of(text: &str) -> Result<Format, String> {

@@ -160,12 +160,8 @@ mod tests {
 
     #[test]
     fn the_user_may_name_another_unit() {
-        let mut hints = Hints {
-            format: None,
-            map: Vec::new(),
-            zone: super::super::Zone::utc(),
-            units: vec![(None, Unit::Millis)],
-        };
+        let mut hints = Hints::none();
+        hints.units = vec![(None, Unit::Millis)];
         let (unit, decision) = unit_of("Timestamp", &hints);
         assert_eq!((unit, decision.why.as_str()), (Unit::Millis, "`--time-unit`"));
         hints.units.clear();

@@ -45,9 +45,9 @@ pub(super) fn shared() -> Shared {
 }
 
 fn adapter(make: Maker, records: &[&str]) -> Box<dyn Adapter> {
-    let hints = Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new() };
+    let hints = Hints::none();
     let records = records.iter().map(|record| (*record).to_owned()).collect();
-    let sample = Sample { file: "log".into(), records: Records::Jsonl(records) };
+    let sample = Sample::new("log".into(), Records::Jsonl(records));
     make(&sample, &hints).unwrap().0
 }
 

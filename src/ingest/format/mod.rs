@@ -229,6 +229,11 @@ pub struct Hints {
 }
 
 impl Hints {
+    /// Returns what a user says who says nothing: the log decides, naive times are UTC.
+    pub fn none() -> Self {
+        Self { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new(), year: None }
+    }
+
     /// Returns the unit told for a column.
     pub fn unit(&self, column: &str) -> Option<Unit> {
         let of_column = |told: &&(Option<String>, Unit)| told.0.as_deref() == Some(column);

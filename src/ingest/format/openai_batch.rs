@@ -132,9 +132,9 @@ mod tests {
         assert_eq!((row.status, row.operation), (Status::Ok, Operation::Chat));
         assert_eq!(row.reasoning_output_tokens, Some(96));
         let sample =
-            Sample { file: "f".into(), records: crate::ingest::sample::Records::Text(vec![]) };
+            Sample::new("f".into(), crate::ingest::sample::Records::Text(vec![]));
         let hints =
-            Hints { format: None, map: vec![], zone: super::super::Zone::utc(), units: vec![] };
+            Hints::none();
         assert_eq!(make(&sample, &hints).unwrap().0.origin(), Origin::Missing);
     }
 

@@ -382,9 +382,9 @@ mod tests {
     #[test]
     fn the_engines_clock_tells_the_zone() {
         let ahead = FINISHED.replace("T09:15:05", "T10:45:05");
-        let sample = |lines: &[&str]| Sample {
-            file: "log".into(),
-            records: Records::Jsonl(lines.iter().map(|line| (*line).to_owned()).collect()),
+        let sample = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            Sample::new("log".into(), Records::Jsonl(lines))
         };
         let found = |lines: &[&str]| offset_of(&sample(lines));
         assert_eq!(found(&[RECEIVED, &ahead]).as_deref(), Some("+01:30"));

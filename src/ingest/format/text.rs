@@ -198,7 +198,7 @@ pub(super) mod trial {
         let owned = lines.iter().map(|line| (*line).to_owned()).collect();
         let is_json = lines.iter().all(|line| line.starts_with('{'));
         let records = if is_json { Records::Jsonl(owned) } else { Records::Text(owned) };
-        let sample = Sample { file: "log".into(), records };
+        let sample = Sample::new("log".into(), records);
         super::super::make(format, &sample, &hints(Some(2026))).unwrap().0
     }
 

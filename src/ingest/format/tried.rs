@@ -30,8 +30,8 @@ pub(super) struct Tried {
 /// Decodes lines as objects of one file.
 pub(super) fn lines(format: Format, lines: &[&str]) -> Tried {
     let records = Records::Jsonl(lines.iter().map(|line| (*line).to_owned()).collect());
-    let sample = Sample { file: "log".into(), records };
-    let hints = Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new() };
+    let sample = Sample::new("log".into(), records);
+    let hints = Hints::none();
     let (adapter, _) = make(format, &sample, &hints).unwrap();
     let shared = Shared::new(Hasher::new(b"a salt for tests"), Zone::utc());
     let mut tried = Tried { drafts: Vec::new(), drops: Vec::new(), rejects: Vec::new(), shared };

@@ -483,9 +483,9 @@ mod tests {
 
     #[test]
     fn the_year_is_told_or_shown_and_goes_up_in_january() {
-        let sample = |lines: &[&str]| Sample {
-            file: "a.log".into(),
-            records: Records::Text(lines.iter().map(|line| (*line).to_owned()).collect()),
+        let sample = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            Sample::new("log".into(), Records::Text(lines))
         };
         let error = make(&sample(&[RECEIVED]), &hints(None)).err().unwrap();
         assert_eq!(error.to_string(), "a.log: its times have no year, expected `--year`");
