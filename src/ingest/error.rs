@@ -107,6 +107,34 @@ pub enum IngestError {
         /// What it is.
         what: &'static str,
     },
+    /// An SQLite file that SQLite cannot read.
+    #[error("{file}: cannot be read as an SQLite database")]
+    Sqlite {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// What SQLite says.
+        source: Box<rusqlite::Error>,
+    },
+    /// An SQLite file without a table that could be the log.
+    #[error("{file}: expected a table `logs`, or one table only, found {found} others")]
+    NoTable {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// Tables found.
+        found: usize,
+    },
+    /// A pattern that no file matches.
+    #[error("{pattern}: expected files of this name, found none")]
+    NoMatch {
+        /// The pattern, as the user wrote it.
+        pattern: Arc<str>,
+    },
+    /// A directory without a log.
+    #[error("{file}: expected logs in this directory, found none")]
+    NoLogs {
+        /// The directory, as the user named it.
+        file: Arc<str>,
+    },
     /// Statements of SQL.
     #[error("{file}: expected a log, found a dump of SQL statements")]
     SqlDump {
@@ -274,6 +302,14 @@ impl IngestError {
             Self::RecordTooLong { .. } => "quotes inside a CSV field are doubled",
             Self::BrokenJson { .. } => "export it again, or make lines of it: `jq -c '.[]' FILE`",
             Self::PackedBinary { .. } => "unpack it first: `gzip -d` or `zstd -d`",
+            Self::Sqlite { .. } => "copy the file again while nothing writes to it",
+            Self::NoTable { .. } => {
+                "export the table of the log as CSV: `sqlite3 -csv -header FILE 'SELECT * FROM TABLE'`"
+            }
+            Self::NoMatch { .. } => "check the name; a pattern is quoted, as in 'logs/*.jsonl.gz'",
+            Self::NoLogs { .. } => {
+                "hidden files, *.rejects.jsonl, *.md and checksums are left out; name such a file itself"
+            }
             Self::SqlDump { .. } => {
                 "export the table as CSV: `\\copy (SELECT * FROM logs) TO 'logs.csv' CSV HEADER` in psql, `mysql --batch` gives tabs, `sqlite3 -csv -header`; SQLite files are read as they are"
             }
@@ -343,6 +379,13 @@ mod tests {
             IngestError::RecordTooLong { file: file.clone(), line: 3, limit: 64 },
             IngestError::BrokenJson { file: file.clone(), line: 3, byte: 70 },
             IngestError::PackedBinary { file: file.clone(), what: "a Parquet file" },
+            IngestError::Sqlite {
+                file: file.clone(),
+                source: Box::new(rusqlite::Error::InvalidQuery),
+            },
+            IngestError::NoTable { file: file.clone(), found: 2 },
+            IngestError::NoMatch { pattern: "*.log".into() },
+            IngestError::NoLogs { file: file.clone() },
             IngestError::SqlDump { file: file.clone() },
             IngestError::Protobuf { file: file.clone() },
             IngestError::UnknownHeader { file: file.clone(), found: text(), map_line: text() },

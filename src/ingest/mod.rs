@@ -15,6 +15,7 @@ pub mod diagnostic;
 pub mod envelope;
 pub mod error;
 pub mod format;
+pub mod inputs;
 pub mod lines;
 pub mod loose;
 pub mod pick;

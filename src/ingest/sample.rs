@@ -10,6 +10,7 @@
 use super::chunk::{self, Chunk, Chunks, Kind, Plan, Texts};
 use super::container::document::Documents;
 use super::container::list;
+use super::container::rows::TableChunks;
 use super::container::scan::{Scanned, ValueScan};
 use super::envelope::Envelope;
 use super::error::IngestError;
@@ -17,7 +18,7 @@ use super::lines::{LineChunks, MAX_LINE};
 use super::loose::Loose;
 use super::pick::Picker;
 use super::rows::{Header, Row, Rows};
-use super::source::{Source, magic};
+use super::source::{Magic, Source, magic};
 use crate::domain::convert;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -73,7 +74,8 @@ impl Sample {
     pub fn read(path: &Path) -> Result<Self, IngestError> {
         if let Some(found) = magic(path)? {
             let file = path.display().to_string().into();
-            return Err(IngestError::Binary { file, what: found.name() });
+            let (records, plan) = of_table(path, found)?;
+            return Ok(Self { file, records, plan });
         }
         let source = Source::open(path, &|_| {})?;
         let file = source.file().clone();
@@ -177,6 +179,26 @@ fn of_documents(
         }
     }
     Ok(sort_out(texts, Kind::Json, list))
+}
+
+fn of_table(path: &Path, magic: Magic) -> Result<(Records, Plan), IngestError> {
+    let kind = match magic {
+        Magic::Parquet => Kind::Parquet,
+        Magic::Arrow => Kind::Arrow,
+        Magic::Sqlite => Kind::Sqlite,
+    };
+    let mut rows = TableChunks::open(&Plan::new(kind), path, &|_| {})?;
+    let (mut texts, mut bytes) = (Vec::new(), 0);
+    while texts.len() < SAMPLE_RECORDS && bytes < SAMPLE_BYTES {
+        let Some(Chunk::Records(pieces)) = rows.next_chunk()? else { break };
+        for text in pieces.into_iter().filter_map(|piece| piece.text.ok()) {
+            bytes += text.len();
+            texts.push(text);
+        }
+    }
+    texts.truncate(SAMPLE_RECORDS);
+    // A table has columns, and no envelope around them.
+    Ok((Records::Jsonl(texts), Plan::new(kind)))
 }
 
 /// Removes envelopes and tells JSON from text.

@@ -57,17 +57,6 @@ pub enum Magic {
     Sqlite,
 }
 
-impl Magic {
-    /// Returns words for messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Parquet => PARQUET,
-            Self::Arrow => ARROW,
-            Self::Sqlite => SQLITE,
-        }
-    }
-}
-
 /// Returns which binary container a file is, by its first bytes; `None` for text and all else.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ fn arrays_and_objects_in_any_layout() {
     };
     assert_eq!(all("[{\"a\":1},{\"b\":[2,\"]\"]}]", None), expected(["1:1", "1:9"]));
     assert_eq!(all("[\n{\"a\":1},\r\n{\"b\":[2,\"]\"]},\n]\n", None), expected(["2:2", "3:12"]));
-    assert_eq!(all("{\n \"a\": 1\n}\n{\"b\":[2,\"]\"]}", None), expected(["1:0", "4:13"]));
+    assert_eq!(all("{\n \"a\": 1\n}\n{\"b\":[2,\"]\"]}", None), expected(["1:0", "4:12"]));
     assert_eq!(all("{\"a\":1}{\"b\":[2,\"]\"]}", None), expected(["1:0", "1:7"]));
     assert_eq!(all("{\"a\":1},\n{\"b\":[2,\"]\"]},\n", None), expected(["1:0", "2:9"]));
     assert_eq!(all("[{\"a\":1}]\n[{\"b\":[2,\"]\"]}]\n", None), expected(["1:1", "2:11"]));
@@ -59,7 +59,7 @@ fn arrays_and_objects_in_any_layout() {
 fn lists_inside_documents() {
     let items = list::find("{\"data\":{\"items\":[{").unwrap();
     let text = "{\"ok\":{\"data\":[{\"x\":1}]},\n\"data\":{\"n\":[1],\"items\":[{\"a\":1},{\"a\":2}]},\"total\":2}";
-    assert_eq!(all(text, Some(items)), ["2:53 {\"a\":1}", "2:61 {\"a\":2}"]);
+    assert_eq!(all(text, Some(items)), ["2:51 {\"a\":1}", "2:59 {\"a\":2}"]);
     let two = format!("{text}\n{{\"error\":\"none\"}}\n");
     insta::assert_snapshot!(all(&two, Some(items)).join("\n"), @"");
     let loki = "{\"data\":{\"result\":[{\"stream\":{},\"values\":[[\"1\",\"x\"],[\"2\",\"y\"]]},{\"values\":[[\"3\",\"z\"]]}]}}";
