@@ -269,7 +269,7 @@ fn give(place: Place, text: &str, plan: &Plan, f: Receive<'_>) {
 }
 
 /// Whether a text is an array of objects, as collectors batch them, and no time in brackets.
-fn is_array(text: &str) -> bool {
+pub(super) fn is_array(text: &str) -> bool {
     text.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with('{'))
 }
 

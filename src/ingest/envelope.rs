@@ -279,11 +279,17 @@ pub fn docker(line: &str) -> Option<RuntimeLine<'_>> {
             _ => {}
         }
         if let (Some(text), Some(stream)) = (text, stream) {
-            let is_partial = text.starts_with('"') && !text.ends_with("\\n\"");
+            let is_partial = text.starts_with('"') && !ends_line(text);
             return Some(RuntimeLine { stream, is_partial, text });
         }
     }
     None
+}
+
+/// Whether a JSON string ends with a line end: an `n` after an odd number of backslashes.
+fn ends_line(text: &str) -> bool {
+    let Some(before) = text.strip_suffix("n\"") else { return false };
+    (before.len() - before.trim_end_matches('\\').len()) % 2 == 1
 }
 
 /// Reads `2026-11-24T09:15:02.1Z stdout F text`; tags after `F` or `P` are joined by colons.

@@ -42,7 +42,7 @@ pub enum IngestError {
         file: Arc<str>,
     },
     /// Neither text nor a known compression.
-    #[error("{file}: expected JSONL or CSV text, found {what}")]
+    #[error("{file}: expected JSON, CSV, text, Parquet, Arrow or SQLite, found {what}")]
     Binary {
         /// The file, as the user named it.
         file: Arc<str>,
@@ -100,7 +100,7 @@ pub enum IngestError {
         byte: u64,
     },
     /// A binary container inside gzip or zstd.
-    #[error("{file}: expected JSONL or CSV text, found {what} that is packed once more")]
+    #[error("{file}: expected text inside the packed file, found {what}")]
     PackedBinary {
         /// The file, as the user named it.
         file: Arc<str>,
@@ -295,7 +295,9 @@ impl IngestError {
     /// Returns what the user can do about it; `None` when the message says all.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Binary { .. } => "export the log as JSONL or CSV; gzip and zstd are unpacked",
+            Self::Binary { .. } => {
+                "unpack it, or export the log as JSONL or CSV; gzip and zstd are unpacked here"
+            }
             Self::Cut { .. } => "copy the file again, or unpack what is there and ingest that",
             Self::Damaged { .. } => "copy the file again and test it with `gzip -t` or `zstd -t`",
             Self::Garbage { .. } => "remove the bytes after the last member, or pack it again",
@@ -441,8 +443,8 @@ mod tests {
             unpack or save it to a file first
         a.log: expected records, found an empty file
             export the log again, or leave this file out
-        a.log: expected JSONL or CSV text, found a zip archive
-            export the log as JSONL or CSV; gzip and zstd are unpacked
+        a.log: expected JSON, CSV, text, Parquet, Arrow or SQLite, found a zip archive
+            unpack it, or export the log as JSONL or CSV; gzip and zstd are unpacked here
         a.log: the gzip stream is cut at byte 7, before its end mark
             copy the file again, or unpack what is there and ingest that
         a.log: the zstd stream is damaged near byte 7
@@ -451,12 +453,26 @@ mod tests {
             remove the bytes after the last member, or pack it again
         a.log:3: a CSV record is longer than 64 bytes; is a quote left open?
             quotes inside a CSV field are doubled
-        a.log: expected one JSON object a line, found a JSON array
-            make lines of it: `jq -c '.[]' FILE > FILE.jsonl`
+        a.log:3: the JSON is broken at byte 70, and nothing tells where the next record begins
+            export it again, or make lines of it: `jq -c '.[]' FILE`
+        a.log: expected text inside the packed file, found a Parquet file
+            unpack it first: `gzip -d` or `zstd -d`
+        a.log: cannot be read as an SQLite database
+            copy the file again while nothing writes to it
+        a.log: expected a table `logs`, or one table only, found 2 others
+            export the table of the log as CSV: `sqlite3 -csv -header FILE 'SELECT * FROM TABLE'`
+        *.log: expected files of this name, found none
+            check the name; a pattern is quoted, as in 'logs/*.jsonl.gz'
+        a.log: expected logs in this directory, found none
+            hidden files, *.rejects.jsonl, *.md and checksums are left out; name such a file itself
+        a.log: expected a log, found a dump of SQL statements
+            export the table as CSV: `\copy (SELECT * FROM logs) TO 'logs.csv' CSV HEADER` in psql, `mysql --batch` gives tabs, `sqlite3 -csv -header`; SQLite files are read as they are
+        a.log: expected OTLP as JSON, found it as protobuf
+            set `format: json` in the collector's file exporter
         a.log: the header is of no known format: TEXT
-            known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: TEXT
+            name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
         a.log: the format is not clear from 5 records: TEXT
-            known formats: litellm-spendlogs, azure-llm-public, length-trace, generic; for others say which column is what: TEXT
+            name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
         a.log: `azure-llm-public` is not read from JSONL
             leave out `--format` to let the file decide
         a.log: no column `TEXT`; found a, b

@@ -218,7 +218,7 @@ mod tests {
         parquet_file(&path, &sample(600), Compression::SNAPPY);
         let rows = all(RecordFile::parquet(&path).unwrap());
         assert_eq!(rows.len(), 600);
-        insta::assert_snapshot!(rows[599], @"");
+        insta::assert_snapshot!(rows[599], @r#"{"s":"2026-11-24T09:15:02","ms":"2026-11-24T09:15:02.123","ns":"2026-11-24T09:15:02.123456789","zoned":"2026-11-24T09:15:02.123456Z","inner":{"at":"2026-11-24T09:15:02.123456Z"},"day":"2026-11-24","bytes":"00ff","hash":"0102","text":"a\n\"b\" é","big":9223372036854775807}"#);
     }
 
     #[test]

@@ -172,8 +172,11 @@ fn envelopes_around_lines() {
 fn text_in_envelopes_and_over_lines() {
     let plain = "start of a server\none\n two\n\n  three\n{\"x\":1}\nend";
     let (plan, found) = read(plain.as_bytes());
-    assert_eq!((plan.kind, plan.texts), (Kind::Jsonl, Texts::Refused), "one line in five is JSON");
-    assert_eq!(found.iter().filter(|text| text.contains('!')).count(), 5);
+    assert_eq!((plan.kind, plan.texts), (Kind::Jsonl, Texts::Passed), "one line in six is JSON");
+    assert_eq!(found.iter().filter(|text| text.contains(" T ")).count(), 5);
+    // Where the text is of a known log, objects in it are parts of it.
+    let known = "INFO 11-24 09:15:02 [logger.py:1] Received request a: prompt: 'x\n{\"x\":1}\n";
+    assert_eq!(read(known.as_bytes()).0.kind, Kind::Text);
     let plain = "start of a server\none\n two\n\n  three\nend";
     let expected = ["1:0 T start of a server", "2:18 T one\n two\n\n  three", "6:36 T end"];
     assert_eq!(read(plain.as_bytes()).1, expected);
@@ -242,6 +245,10 @@ fn tables_of_text() {
         assert_eq!(read(text.as_bytes()).0.kind, Kind::Text, "{text}");
     }
     assert_eq!(read(b"arrival\n1\n2\n").0.kind, Kind::Csv);
+    assert_eq!(read(b"Starting server, please wait\none\ntwo\nthree, four\n").0.kind, Kind::Text);
+    // The end of a record that rotation cut, then records.
+    let cut = b"1,\"b\":2,\"c\":3}\n{\"a\":1,\"b\":2,\"c\":3}\n{\"a\":1,\"b\":2,\"c\":3}\n";
+    assert_eq!(read(cut).0.kind, Kind::Jsonl);
 }
 
 #[test]
@@ -253,8 +260,8 @@ fn what_is_not_read_says_what_to_export() {
         let error = Sample::read(&path).unwrap_err();
         error.to_string().replace(&format!("{}/", folder.path().display()), "")
     };
-    insta::assert_snapshot!(why(b"PK\x03\x04rest"), @"log: expected JSONL or CSV text, found a zip archive");
-    insta::assert_snapshot!(why(&gz(b"PAR1....PAR1")), @"log: expected JSONL or CSV text, found a Parquet file that is packed once more");
+    insta::assert_snapshot!(why(b"PK\x03\x04rest"), @"log: expected JSON, CSV, text, Parquet, Arrow or SQLite, found a zip archive");
+    insta::assert_snapshot!(why(&gz(b"PAR1....PAR1")), @"log: expected text inside the packed file, found a Parquet file");
     insta::assert_snapshot!(why(b"\0\0\0\x10\x0a\x0e\x0a\x0c\x0a"), @"log: expected OTLP as JSON, found it as protobuf");
     let sql = "log: expected a log, found a dump of SQL statements";
     for text in [
@@ -268,7 +275,7 @@ fn what_is_not_read_says_what_to_export() {
     }
     let noise: Vec<u8> =
         (0..4_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-    insta::assert_snapshot!(why(&noise[4..]), @"log: expected JSONL or CSV text, found binary data");
+    insta::assert_snapshot!(why(&noise[4..]), @"log: expected JSON, CSV, text, Parquet, Arrow or SQLite, found binary data");
 }
 
 #[test]
