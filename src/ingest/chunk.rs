@@ -5,8 +5,8 @@
 //! records and their places do not depend on where chunks begin and end. A record that cannot be
 //! read comes with the reason in its place; nothing is left out but blank lines.
 
-use super::container::{document, join, list, scan};
-use super::envelope::Envelope;
+use super::container::{document, join, list, rows, scan};
+use super::envelope::{Envelope, Layer};
 use super::error::IngestError;
 use super::format::{Adapter, Input};
 use super::lines::{self, LineChunks, MAX_LINE};
@@ -147,11 +147,15 @@ impl Plan {
                 Box::new(document::Documents::new(source, self.list, chunk_bytes, self.limit))
             }
             Kind::Parquet | Kind::Arrow | Kind::Sqlite => {
-                return Err(IngestError::Binary {
-                    file: path.display().to_string().into(),
-                    what: "a table",
-                });
+                Box::new(rows::TableChunks::open(self, path, progress)?)
             }
+        };
+        let outermost = self.envelope.as_ref().and_then(|envelope| envelope.layers().first());
+        let opened = match outermost {
+            Some(layer @ (Layer::Docker | Layer::Cri)) => {
+                Box::new(join::Parts::new(opened, *layer, self.limit))
+            }
+            _ => opened,
         };
         Ok(if self.texts == Texts::Joined {
             Box::new(join::Joined::new(opened, self.clone(), adapter))
@@ -265,7 +269,7 @@ fn give(place: Place, text: &str, plan: &Plan, f: Receive<'_>) {
 }
 
 /// Whether a text is an array of objects, as collectors batch them, and no time in brackets.
-fn is_array(text: &str) -> bool {
+pub(super) fn is_array(text: &str) -> bool {
     text.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with('{'))
 }
 

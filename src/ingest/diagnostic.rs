@@ -47,9 +47,15 @@ pub struct Rejects {
 }
 
 impl Rejects {
-    /// Returns the path of the rejects beside a trace: `trace.parquet` has `trace.rejects.jsonl`.
+    /// Returns the path of the rejects beside a trace: `trace.parquet` has `trace.rejects.jsonl`,
+    /// any other name is kept whole, so that `week.v1` and `week.v2` have rejects of their own.
     pub fn path_beside(trace: &Path) -> PathBuf {
-        trace.with_extension("rejects.jsonl")
+        if trace.extension().is_some_and(|extension| extension == "parquet") {
+            return trace.with_extension("rejects.jsonl");
+        }
+        let mut name = trace.as_os_str().to_owned();
+        name.push(".rejects.jsonl");
+        PathBuf::from(name)
     }
 
     /// Begins the rejects of a trace.
@@ -181,6 +187,15 @@ mod tests {
         assert!(Rejects::create(&trace, false).is_err(), "an existing file is kept");
         assert_eq!(Rejects::create(&trace, true).unwrap().commit().unwrap(), None);
         assert_eq!(folder.path().read_dir().unwrap().count(), 0, "an older file is removed");
+    }
+
+    #[test]
+    fn traces_of_like_names_have_rejects_of_their_own() {
+        let beside = |name: &str| Rejects::path_beside(Path::new(name)).display().to_string();
+        assert_eq!(beside("out/trace.parquet"), "out/trace.rejects.jsonl");
+        assert_eq!(beside("x.v1"), "x.v1.rejects.jsonl");
+        assert_eq!(beside("x.v2"), "x.v2.rejects.jsonl");
+        assert_eq!(beside("a.parquet.old"), "a.parquet.old.rejects.jsonl");
     }
 
     #[test]

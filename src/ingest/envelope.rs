@@ -203,7 +203,7 @@ impl Layer {
     /// Returns what is inside; `None` when the text does not have this layer.
     pub fn peel<'t>(self, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
-            Self::Docker => member(text, &["log"]),
+            Self::Docker => docker(text).and_then(|line| inside(line.text)),
             Self::Member(names) => member(text, names),
             Self::Cri => cri(text).map(|line| Cow::Borrowed(line.text)),
             Self::Pair => {
@@ -255,24 +255,50 @@ fn inside(value: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A line of the container runtime interface.
+/// A line that a container runtime wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CriLine<'t> {
+pub struct RuntimeLine<'t> {
     /// `stdout` or `stderr`.
     pub stream: &'t str,
     /// Whether the line goes on in the next one of its stream.
     pub is_partial: bool,
-    /// The text.
+    /// The text; for Docker as a JSON string.
     pub text: &'t str,
 }
 
+/// Reads `{"log":"text\n","stream":"stdout","time":"..."}`; a text without line end goes on.
+pub fn docker(line: &str) -> Option<RuntimeLine<'_>> {
+    if !line.trim_start().starts_with('{') {
+        return None;
+    }
+    let (mut text, mut stream) = (None, None);
+    for (key, value) in members(line) {
+        match key {
+            "log" => text = Some(value),
+            "stream" => stream = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')),
+            _ => {}
+        }
+        if let (Some(text), Some(stream)) = (text, stream) {
+            let is_partial = text.starts_with('"') && !ends_line(text);
+            return Some(RuntimeLine { stream, is_partial, text });
+        }
+    }
+    None
+}
+
+/// Whether a JSON string ends with a line end: an `n` after an odd number of backslashes.
+fn ends_line(text: &str) -> bool {
+    let Some(before) = text.strip_suffix("n\"") else { return false };
+    (before.len() - before.trim_end_matches('\\').len()) % 2 == 1
+}
+
 /// Reads `2026-11-24T09:15:02.1Z stdout F text`; tags after `F` or `P` are joined by colons.
-pub fn cri(line: &str) -> Option<CriLine<'_>> {
+pub fn cri(line: &str) -> Option<RuntimeLine<'_>> {
     let (time, rest) = line.split_once(' ')?;
     let is_time = time.len() >= 20 && time.as_bytes().get(10) == Some(&b'T');
     let (stream, rest) = rest.split_once(' ')?;
     let (tag, text) = rest.split_once(' ').unwrap_or((rest, ""));
     let first = tag.split(':').next()?;
     let fits = is_time && matches!(stream, "stdout" | "stderr") && matches!(first, "F" | "P");
-    fits.then_some(CriLine { stream, is_partial: first == "P", text })
+    fits.then_some(RuntimeLine { stream, is_partial: first == "P", text })
 }

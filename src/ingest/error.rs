@@ -42,7 +42,7 @@ pub enum IngestError {
         file: Arc<str>,
     },
     /// Neither text nor a known compression.
-    #[error("{file}: expected JSONL or CSV text, found {what}")]
+    #[error("{file}: expected JSON, CSV, text, Parquet, Arrow or SQLite, found {what}")]
     Binary {
         /// The file, as the user named it.
         file: Arc<str>,
@@ -100,12 +100,40 @@ pub enum IngestError {
         byte: u64,
     },
     /// A binary container inside gzip or zstd.
-    #[error("{file}: expected JSONL or CSV text, found {what} that is packed once more")]
+    #[error("{file}: expected text inside the packed file, found {what}")]
     PackedBinary {
         /// The file, as the user named it.
         file: Arc<str>,
         /// What it is.
         what: &'static str,
+    },
+    /// An SQLite file that SQLite cannot read.
+    #[error("{file}: cannot be read as an SQLite database")]
+    Sqlite {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// What SQLite says.
+        source: Box<rusqlite::Error>,
+    },
+    /// An SQLite file without a table that could be the log.
+    #[error("{file}: expected a table `logs`, or one table only, found {found} others")]
+    NoTable {
+        /// The file, as the user named it.
+        file: Arc<str>,
+        /// Tables found.
+        found: usize,
+    },
+    /// A pattern that no file matches.
+    #[error("{pattern}: expected files of this name, found none")]
+    NoMatch {
+        /// The pattern, as the user wrote it.
+        pattern: Arc<str>,
+    },
+    /// A directory without a log.
+    #[error("{file}: expected logs in this directory, found none")]
+    NoLogs {
+        /// The directory, as the user named it.
+        file: Arc<str>,
     },
     /// Statements of SQL.
     #[error("{file}: expected a log, found a dump of SQL statements")]
@@ -294,13 +322,23 @@ impl IngestError {
     /// Returns what the user can do about it; `None` when the message says all.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Binary { .. } => "export the log as JSONL or CSV; gzip and zstd are unpacked",
+            Self::Binary { .. } => {
+                "unpack it, or export the log as JSONL or CSV; gzip and zstd are unpacked here"
+            }
             Self::Cut { .. } => "copy the file again, or unpack what is there and ingest that",
             Self::Damaged { .. } => "copy the file again and test it with `gzip -t` or `zstd -t`",
             Self::Garbage { .. } => "remove the bytes after the last member, or pack it again",
             Self::RecordTooLong { .. } => "quotes inside a CSV field are doubled",
             Self::BrokenJson { .. } => "export it again, or make lines of it: `jq -c '.[]' FILE`",
             Self::PackedBinary { .. } => "unpack it first: `gzip -d` or `zstd -d`",
+            Self::Sqlite { .. } => "copy the file again while nothing writes to it",
+            Self::NoTable { .. } => {
+                "export the table of the log as CSV: `sqlite3 -csv -header FILE 'SELECT * FROM TABLE'`"
+            }
+            Self::NoMatch { .. } => "check the name; a pattern is quoted, as in 'logs/*.jsonl.gz'",
+            Self::NoLogs { .. } => {
+                "hidden files, *.rejects.jsonl, *.md and checksums are left out; name such a file itself"
+            }
             Self::SqlDump { .. } => {
                 "export the table as CSV: `\\copy (SELECT * FROM logs) TO 'logs.csv' CSV HEADER` in psql, `mysql --batch` gives tabs, `sqlite3 -csv -header`; SQLite files are read as they are"
             }
@@ -374,6 +412,13 @@ mod tests {
             IngestError::RecordTooLong { file: file.clone(), line: 3, limit: 64 },
             IngestError::BrokenJson { file: file.clone(), line: 3, byte: 70 },
             IngestError::PackedBinary { file: file.clone(), what: "a Parquet file" },
+            IngestError::Sqlite {
+                file: file.clone(),
+                source: Box::new(rusqlite::Error::InvalidQuery),
+            },
+            IngestError::NoTable { file: file.clone(), found: 2 },
+            IngestError::NoMatch { pattern: "*.log".into() },
+            IngestError::NoLogs { file: file.clone() },
             IngestError::SqlDump { file: file.clone() },
             IngestError::Protobuf { file: file.clone() },
             IngestError::UnknownHeader { file: file.clone(), found: text(), map_line: text() },
@@ -433,8 +478,8 @@ mod tests {
             unpack or save it to a file first
         a.log: expected records, found an empty file
             export the log again, or leave this file out
-        a.log: expected JSONL or CSV text, found a zip archive
-            export the log as JSONL or CSV; gzip and zstd are unpacked
+        a.log: expected JSON, CSV, text, Parquet, Arrow or SQLite, found a zip archive
+            unpack it, or export the log as JSONL or CSV; gzip and zstd are unpacked here
         a.log: the gzip stream is cut at byte 7, before its end mark
             copy the file again, or unpack what is there and ingest that
         a.log: the zstd stream is damaged near byte 7
@@ -443,8 +488,22 @@ mod tests {
             remove the bytes after the last member, or pack it again
         a.log:3: a CSV record is longer than 64 bytes; is a quote left open?
             quotes inside a CSV field are doubled
-        a.log: expected one JSON object a line, found a JSON array
-            make lines of it: `jq -c '.[]' FILE > FILE.jsonl`
+        a.log:3: the JSON is broken at byte 70, and nothing tells where the next record begins
+            export it again, or make lines of it: `jq -c '.[]' FILE`
+        a.log: expected text inside the packed file, found a Parquet file
+            unpack it first: `gzip -d` or `zstd -d`
+        a.log: cannot be read as an SQLite database
+            copy the file again while nothing writes to it
+        a.log: expected a table `logs`, or one table only, found 2 others
+            export the table of the log as CSV: `sqlite3 -csv -header FILE 'SELECT * FROM TABLE'`
+        *.log: expected files of this name, found none
+            check the name; a pattern is quoted, as in 'logs/*.jsonl.gz'
+        a.log: expected logs in this directory, found none
+            hidden files, *.rejects.jsonl, *.md and checksums are left out; name such a file itself
+        a.log: expected a log, found a dump of SQL statements
+            export the table as CSV: `\copy (SELECT * FROM logs) TO 'logs.csv' CSV HEADER` in psql, `mysql --batch` gives tabs, `sqlite3 -csv -header`; SQLite files are read as they are
+        a.log: expected OTLP as JSON, found it as protobuf
+            set `format: json` in the collector's file exporter
         a.log: the header is of no known format: TEXT
             name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
         a.log: the format is not clear from 5 records: TEXT

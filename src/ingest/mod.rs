@@ -19,6 +19,7 @@ pub mod envelope;
 pub mod error;
 pub mod external;
 pub mod format;
+pub mod inputs;
 pub mod lines;
 pub mod loose;
 pub mod pick;

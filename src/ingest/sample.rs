@@ -10,14 +10,16 @@
 use super::chunk::{self, Chunk, Chunks, Kind, Plan, Texts};
 use super::container::document::Documents;
 use super::container::list;
-use super::container::scan::{Scanned, ValueScan};
+use super::container::rows::TableChunks;
+use super::container::scan::{self, Scanned, ValueScan};
+use super::detect;
 use super::envelope::Envelope;
 use super::error::IngestError;
 use super::lines::{LineChunks, MAX_LINE};
 use super::loose::Loose;
 use super::pick::Picker;
 use super::rows::{Header, Row, Rows};
-use super::source::{Source, magic};
+use super::source::{Magic, Source, magic};
 use crate::domain::convert;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -38,6 +40,8 @@ const SAMPLE_BYTES: usize = 16 * 1024 * 1024;
 const PART_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
+/// A log with one JSON object in so many lines is one of objects, unless its text is of a known log.
+const JSON_IN: usize = 10;
 /// Lines of text from which a log of JSON lines is taken as one that holds text beside them, and
 /// their share in percent.
 const BESIDE: (usize, usize) = (5, 20);
@@ -83,7 +87,8 @@ impl Sample {
     pub fn read(path: &Path) -> Result<Self, IngestError> {
         if let Some(found) = magic(path)? {
             let file = path.display().to_string().into();
-            return Err(IngestError::Binary { file, what: found.name() });
+            let (records, plan) = of_table(path, found)?;
+            return Ok(Self { file, records, plan });
         }
         let source = Source::open(path, &|_| {})?;
         let file = source.file().clone();
@@ -189,24 +194,60 @@ fn of_documents(
     Ok(sort_out(texts, Kind::Json, list))
 }
 
+fn of_table(path: &Path, magic: Magic) -> Result<(Records, Plan), IngestError> {
+    let kind = match magic {
+        Magic::Parquet => Kind::Parquet,
+        Magic::Arrow => Kind::Arrow,
+        Magic::Sqlite => Kind::Sqlite,
+    };
+    let mut rows = TableChunks::open(&Plan::new(kind), path, &|_| {})?;
+    let (mut texts, mut bytes) = (Vec::new(), 0);
+    while texts.len() < SAMPLE_RECORDS && bytes < SAMPLE_BYTES {
+        let Some(Chunk::Records(pieces)) = rows.next_chunk()? else { break };
+        for text in pieces.into_iter().filter_map(|piece| piece.text.ok()) {
+            bytes += text.len();
+            texts.push(text);
+        }
+    }
+    texts.truncate(SAMPLE_RECORDS);
+    // A table has columns, and no envelope around them.
+    Ok((Records::Jsonl(texts), Plan::new(kind)))
+}
+
 /// Removes envelopes and tells JSON from text.
 fn sort_out(mut texts: Vec<String>, kind: Kind, list: Option<list::ListPath>) -> (Records, Plan) {
     let envelope = Envelope::decide(&mut texts);
     texts.retain(|text| !text.trim_start().is_empty());
+    if texts.iter().any(|text| chunk::is_array(text.trim_start())) {
+        texts = texts.into_iter().flat_map(elements_of).collect();
+    }
     let is_json = |text: &String| text.trim_start().starts_with('{');
     let json = texts.iter().filter(|text| is_json(text)).count();
     let others = texts.len() - json;
+    let known = texts.iter().filter(|text| !is_json(text) && detect::knows_text(text)).count();
     let plan = Plan { envelope, list, ..Plan::new(kind) };
-    if json == 0 && others > 0 || json * 10 < texts.len() {
+    let is_text = json == 0 || json * JSON_IN < texts.len() || (known > 0 && known * 10 >= json);
+    if others > 0 && is_text {
         let kind = if kind == Kind::Json { kind } else { Kind::Text };
         return (Records::Text(texts), Plan { kind, texts: Texts::Joined, ..plan });
     }
     let (least, percent) = BESIDE;
     let beside = others >= least && others * 100 >= texts.len() * percent;
     let passed = kind != Kind::Json && (beside || (plan.envelope.is_some() && others > 0));
+    if passed {
+        texts.retain(is_json);
+    }
     let texts_are = if passed { Texts::Passed } else { Texts::Refused };
-    texts.retain(is_json);
     (Records::Jsonl(texts), Plan { texts: texts_are, ..plan })
+}
+
+/// Returns the elements of a line that is an array of objects, or the line.
+fn elements_of(text: String) -> Vec<String> {
+    if chunk::is_array(text.trim_start()) {
+        scan::elements(&text).map(str::to_owned).collect()
+    } else {
+        vec![text]
+    }
 }
 
 /// Reads lines of the head and, where there are more, of the middle and the tail.

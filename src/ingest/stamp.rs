@@ -3,12 +3,14 @@
 //! A text is read to the microsecond; further digits are cut, not rounded, so that order never
 //! changes. The unit of bare numbers is decided once per column, by `--time-unit`, the column's
 //! name (`_ms`), or magnitude (2001 to 2103); smaller numbers are offsets from an unknown origin:
-//! any fraction means seconds, whole numbers mean milliseconds. Each decision is printed. Values
-//! that are missing (null, empty, `None`, `-`) decide nothing.
+//! any fraction means seconds, whole numbers mean milliseconds. Kind and unit are those of 95 % of
+//! the values; the others are refused one by one. Each decision is printed. Values that are missing
+//! (null, empty, `None`, `-`) decide nothing.
 
 use super::error::IngestError;
 use super::format::{Naive, Reading, Refusal, Zone};
 use super::loose::{FieldError, Loose, Number};
+use super::sample::HEAD_RECORDS;
 use crate::domain::convert;
 use crate::domain::position::Position;
 use crate::domain::time::{MICROS_PER_SECOND, WallTime};
@@ -16,6 +18,7 @@ use crate::domain::trace::Decision;
 use crate::domain::word::word_enum;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// 2001-01-01 in microseconds: numbers below are offsets, not dates.
@@ -197,7 +200,22 @@ pub struct TimeColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,
-    Number { unit: Unit, relative: bool, told: bool, guessed: bool },
+    /// `odd`: the sample has some values of another magnitude.
+    Number {
+        unit: Unit,
+        relative: bool,
+        told: bool,
+        guessed: bool,
+        odd: bool,
+    },
+}
+
+/// Share of the values that decide kind and unit of a column, in percent.
+const DECIDING_PERCENT: usize = 95;
+
+/// Whether so many of `all` decide.
+fn decides(count: usize, all: usize) -> bool {
+    count * 100 >= all * DECIDING_PERCENT
 }
 
 impl TimeColumn {
@@ -220,9 +238,11 @@ impl TimeColumn {
             unit,
         };
         let present = values.iter().filter(|value| !value.is_nothing()).count();
-        let numbers: Vec<Number> =
-            values.iter().filter_map(|value| value.number("").ok().flatten()).collect();
-        if numbers.is_empty() {
+        let numbers_of = |values: &[Loose<'_>]| -> Vec<Number> {
+            values.iter().filter_map(|value| value.number("").ok().flatten()).collect()
+        };
+        let numbers = numbers_of(values);
+        if numbers.is_empty() || decides(present - numbers.len(), present) {
             let naive = values
                 .iter()
                 .filter_map(Loose::text)
@@ -230,33 +250,36 @@ impl TimeColumn {
             let decision = naive.then(|| zone_decision(name, zone));
             return Ok((column(Kind::Text), decision.into_iter().collect()));
         }
-        if numbers.len() < present {
+        if !decides(numbers.len(), present) {
             return Err(mixed("one kind, found numbers and texts".to_owned()));
         }
-        let mut units: Vec<Option<Unit>> =
-            numbers.iter().map(|number| Unit::by_magnitude(number.as_f64())).collect();
-        units.sort_unstable();
-        units.dedup();
+        let units = magnitudes(&numbers);
         let named = told.or_else(|| Unit::by_name(name));
-        let (unit, relative, why) = match (named, units.as_slice()) {
+        let (unit, relative, why) = match (named, units.first()) {
             (Some(unit), _) => {
-                let largest = numbers.iter().filter_map(|number| unit.to_micros(*number)).max();
+                let dates = numbers.iter().filter_map(|number| unit.to_micros(*number));
+                let dates = dates.filter(|micros| *micros >= YEAR_2001_US).count();
                 let why = if told.is_some() { "`--time-unit`" } else { "the column's name" };
-                (unit, largest.unwrap_or(0) < YEAR_2001_US, why)
+                (unit, dates * 2 < numbers.len(), why)
             }
-            (None, [Some(unit)]) => (*unit, false, "the numbers' magnitude"),
-            (None, [None]) => {
-                let unit = Unit::guess(&numbers);
-                let why = match unit {
-                    Unit::Seconds => "a guess: some have fractions",
-                    _ => "a guess: all are whole numbers",
-                };
-                (unit, true, why)
-            }
-            (None, several) => return Err(mixed(unit_names(several))),
+            (None, Some((found, count))) if decides(*count, numbers.len()) => match found {
+                Some(unit) => (*unit, false, "the numbers' magnitude"),
+                None => {
+                    let unit = Unit::guess(&numbers);
+                    let why = match unit {
+                        Unit::Seconds => "a guess: some have fractions",
+                        _ => "a guess: all are whole numbers",
+                    };
+                    (unit, true, why)
+                }
+            },
+            (None, _) => return Err(mixed(unit_names(&units))),
         };
-        let kind = Kind::Number { unit, relative, told: named.is_some(), guessed: named.is_none() };
-        let decision = unit_decision(name, unit, relative, (why, &numbers));
+        let (told, odd) = (named.is_some(), units.len() > 1);
+        let kind = Kind::Number { unit, relative, told, guessed: !told, odd };
+        // Only these follow each other without a gap, as a rate asks for.
+        let head = numbers_of(values.get(..HEAD_RECORDS).unwrap_or(values));
+        let decision = unit_decision(name, unit, relative, (why, &head));
         Ok((column(kind), vec![decision]))
     }
 
@@ -277,7 +300,8 @@ impl TimeColumn {
     ///
     /// # Errors
     ///
-    /// Rejects what is no instant; stops at a number of another unit.
+    /// Rejects what is no instant of the column's kind and unit; stops at a number that shows a guess
+    /// to be wrong.
     pub fn read(
         &self,
         value: &Loose<'_>,
@@ -285,16 +309,22 @@ impl TimeColumn {
         zone: &Zone,
     ) -> Result<Option<Stamp>, Refusal> {
         let reject = |reason: &'static str| Refusal::Reject(FieldError::new(field, reason));
-        let (unit, relative, told, guessed) = match self.kind {
+        let (unit, relative, told, guessed, odd) = match self.kind {
             Kind::Text => return text_stamp(value, zone).map_err(reject),
-            Kind::Number { unit, relative, told, guessed } => (unit, relative, told, guessed),
+            Kind::Number { unit, relative, told, guessed, odd } => {
+                (unit, relative, told, guessed, odd)
+            }
         };
         let Some(number) = value.number(field).map_err(Refusal::Reject)? else { return Ok(None) };
         let found = Unit::by_magnitude(number.as_f64());
         let fraction = number.has_fraction();
         let stop = |expected: String| Refusal::MixedUnits { column: self.name.clone(), expected };
         if !told && found.is_some() && found != (!relative).then_some(unit) {
-            return Err(stop(format!("{unit}, as in the sample, found another magnitude")));
+            return Err(if guessed && relative && !odd {
+                stop(format!("{unit}, as in the sample, found another magnitude"))
+            } else {
+                reject("is of another unit than the other times")
+            });
         }
         if guessed && relative && unit == Unit::Millis && fraction {
             return Err(stop("ms, guessed from whole numbers, found a fraction".to_owned()));
@@ -303,6 +333,9 @@ impl TimeColumn {
             return Err(reject("is no time from 2001 to 2103"));
         }
         let micros = unit.to_micros(number).ok_or_else(|| reject("is out of range"))?;
+        if told && (micros < YEAR_2001_US) != relative {
+            return Err(reject("is of another unit than the other times"));
+        }
         if micros < 0 {
             return Err(reject("is before its origin"));
         }
@@ -415,132 +448,22 @@ fn unit_decision(name: &str, unit: Unit, relative: bool, from: (&str, &[Number])
     Decision { what: format!("unit of `{name}`"), value: format!("{unit}{origin}"), why }
 }
 
-fn unit_names(units: &[Option<Unit>]) -> String {
-    let names: Vec<&str> = units.iter().map(|unit| unit.map_or("offsets", Unit::as_str)).collect();
+/// Returns the units that numbers have by their magnitude, with counts, the most frequent first.
+fn magnitudes(numbers: &[Number]) -> Vec<(Option<Unit>, usize)> {
+    let mut counts: BTreeMap<Option<Unit>, usize> = BTreeMap::new();
+    for number in numbers {
+        *counts.entry(Unit::by_magnitude(number.as_f64())).or_insert(0) += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+fn unit_names(units: &[(Option<Unit>, usize)]) -> String {
+    let names: Vec<&str> =
+        units.iter().map(|(unit, _)| unit.map_or("offsets", Unit::as_str)).collect();
     format!("one unit, found magnitudes of {}", names.join(" and "))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn micros(text: &str) -> Option<(i64, i64, bool)> {
-        parse(text, &TimeZone::UTC).map(|stamp| (stamp.at.0, stamp.quantum_us, stamp.zone_assumed))
-    }
-
-    #[test]
-    fn texts_are_read_to_the_microsecond() {
-        const AT: i64 = 1_700_158_623_000_000;
-        assert_eq!(micros("2023-11-16 18:17:03"), Some((AT, 1_000_000, true)));
-        assert_eq!(micros("2023-11-16T18:17:03Z"), Some((AT, 1_000_000, false)));
-        assert_eq!(micros("2023-11-16 18:17:03.9799600"), Some((AT + 979_960, 1, true)));
-        // The seventh digit is cut, not rounded.
-        assert_eq!(micros("2023-11-16 18:17:03.9999999"), Some((AT + 999_999, 1, true)));
-        assert_eq!(micros("2023-11-16 19:17:03.5+01:00"), Some((AT + 500_000, 100_000, false)));
-        assert_eq!(micros("2023-11-16 12:47:03.5-0530"), Some((AT + 500_000, 100_000, false)));
-        assert_eq!(micros("2023-11-16 18:17:03.123 UTC"), Some((AT + 123_000, 1_000, false)));
-        assert_eq!(micros("2023-11-16 18:17:03+00"), Some((AT, 1_000_000, false)));
-    }
-
-    #[test]
-    fn other_texts_are_no_times() {
-        for text in [
-            "",
-            "2023-11-16",
-            "2023-13-16 18:17:03",
-            "2023-02-29 18:17:03",
-            "2023-11-16 24:17:03",
-            "2023-11-16 18:17:03.",
-            "2023-11-16 18:17:03.x",
-            "2023-11-16 18:17:03+1",
-            "2023-11-16 18:17:03 CET",
-            "16/11/2023 18:17:03",
-            "2023-11-16_18:17:03",
-            "canary",
-            "2023-11-16 18:17:0\u{e9}",
-        ] {
-            assert_eq!(micros(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_declared_zone_counts_for_naive_times_only() {
-        let zone = Zone::named("Europe/Berlin").unwrap();
-        let naive = parse("2026-07-01 12:00:00", &zone.zone).unwrap();
-        let offset = parse("2026-07-01 10:00:00Z", &zone.zone).unwrap();
-        assert_eq!(naive.at, offset.at);
-        let error = Zone::named("Mars/Olympus").unwrap_err();
-        assert_eq!(error.to_string(), "--tz: expected an IANA time zone, found `Mars/Olympus`");
-    }
-
-    #[test]
-    fn a_repeated_hour_is_noticed() {
-        let zone = Zone::named("Europe/Berlin").unwrap();
-        let at =
-            |text| parse(text, &zone.zone).map(|stamp| (stamp.at.0 / 1_000_000, stamp.ambiguous));
-        // Clocks went back at 03:00 summer time; the first of the two instants is taken.
-        let (first, _) = at("2026-10-25 02:30:00+02:00").unwrap();
-        assert_eq!(at("2026-10-25 02:30:00"), Some((first, true)));
-        assert_eq!(at("2026-10-25 03:00:00").map(|(_, ambiguous)| ambiguous), Some(false));
-        assert_eq!(at("2026-03-29 02:30:00").map(|(_, ambiguous)| ambiguous), Some(true));
-    }
-
-    fn decide(values: &[Loose<'_>], name: &str, told: Option<Unit>) -> Result<String, String> {
-        let (column, decisions) = TimeColumn::decide(&"f".into(), name, values, told, &Zone::utc())
-            .map_err(|e| e.to_string())?;
-        let decision =
-            decisions.first().map_or("-".to_owned(), |d| format!("{} | {}", d.value, d.why));
-        Ok(format!("{} | {decision}", column.is_relative()))
-    }
-
-    #[test]
-    fn units_are_decided_by_column() {
-        use Loose::{Float, Int};
-        let whole = [Int(0), Int(3_000), Int(3_000)];
-        insta::assert_snapshot!(decide(&whole, "timestamp", None).unwrap(), @"true | ms, counted from an unknown origin | a guess: all are whole numbers; implies 0.667 requests/s over the first 3");
-        let fractions = [Float(0.0), Float(0.877), Float(2.0)];
-        insta::assert_snapshot!(decide(&fractions, "timestamp", None).unwrap(), @"true | s, counted from an unknown origin | a guess: some have fractions; implies 1.000 requests/s over the first 3");
-        insta::assert_snapshot!(decide(&whole, "timestamp", Some(Unit::Seconds)).unwrap(), @"true | s, counted from an unknown origin | `--time-unit`; implies 0.001 requests/s over the first 3");
-        insta::assert_snapshot!(decide(&whole, "arrival_time_ns", None).unwrap(), @"true | ns, counted from an unknown origin | the column's name; implies 666666.667 requests/s over the first 3");
-        insta::assert_snapshot!(decide(&[Int(1_795_511_731_100)], "t", None).unwrap(), @"false | ms | the numbers' magnitude");
-        insta::assert_snapshot!(decide(&[Loose::cell(Some("1795511731.5"))], "t", None).unwrap(), @"false | s | the numbers' magnitude");
-        let floats = [Float(0.0), Float(3_000.0), Loose::Null];
-        insta::assert_snapshot!(decide(&floats, "t", None).unwrap(), @"true | ms, counted from an unknown origin | a guess: all are whole numbers; implies 0.333 requests/s over the first 2");
-        let gaps = ["None", "-", "NULL", "", " ", "5", "5.0"].map(|text| Loose::cell(Some(text)));
-        insta::assert_snapshot!(decide(&gaps, "t", None).unwrap(), @"true | ms, counted from an unknown origin | a guess: all are whole numbers");
-        insta::assert_snapshot!(decide(&[], "t", None).unwrap(), @"false | -");
-    }
-
-    #[test]
-    fn mixed_units_are_an_error() {
-        use Loose::Int;
-        let mixed = [Int(1_795_511_731), Int(1_795_511_731_100)];
-        insta::assert_snapshot!(decide(&mixed, "t", None).unwrap_err(), @"f: times in `t` do not share one unit: expected one unit, found magnitudes of s and ms");
-        let text = [Int(1_795_511_731), Loose::cell(Some("2026-01-01 00:00:00"))];
-        insta::assert_snapshot!(decide(&text, "t", None).unwrap_err(), @"f: times in `t` do not share one unit: expected one kind, found numbers and texts");
-    }
-
-    #[test]
-    fn later_values_are_held_to_the_decision() {
-        use Loose::{Float, Int};
-        let zone = Zone::utc();
-        let column = |values: &[Loose<'_>]| {
-            TimeColumn::decide(&"f".into(), "t", values, None, &zone).unwrap().0
-        };
-        let seconds = column(&[Int(1_795_511_731)]);
-        assert!(matches!(
-            seconds.read(&Int(1_795_511_731_100), "t", &zone),
-            Err(Refusal::MixedUnits { .. })
-        ));
-        assert!(matches!(seconds.read(&Int(0), "t", &zone), Err(Refusal::Reject(_))));
-        assert_eq!(seconds.read(&Loose::Null, "t", &zone), Ok(None));
-        let millis = column(&[Int(0), Int(5)]);
-        assert!(matches!(millis.read(&Float(0.5), "t", &zone), Err(Refusal::MixedUnits { .. })));
-        assert!(matches!(millis.read(&Int(-5), "t", &zone), Err(Refusal::Reject(_))));
-        let read = millis.read(&Int(7), "t", &zone).unwrap().unwrap();
-        assert_eq!((read.at, read.quantum_us), (WallTime(7_000), 1_000));
-        assert_eq!(Unit::Nanos.to_micros(Number::Int(46_926_808)), Some(46_926));
-        assert_eq!(Unit::Seconds.to_micros(Number::Float(f64::NAN)), None);
-        assert_eq!(Unit::Seconds.to_micros(Number::Int(i64::MAX)), None);
-    }
-}
+mod tests;

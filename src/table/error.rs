@@ -45,6 +45,14 @@ pub enum TableError {
         /// The file.
         path: PathBuf,
     },
+    /// The file is Parquet, packed in a way that this build does not unpack.
+    #[error("{}: expected zstd, snappy or no compression, found {packing}", path.display())]
+    Packing {
+        /// The file.
+        path: PathBuf,
+        /// The compression, as Parquet names it.
+        packing: String,
+    },
     /// The file is Parquet, but of another kind.
     #[error("{}: expected a {expected}, found {found}", path.display())]
     WrongArtifact {
@@ -183,6 +191,7 @@ impl TableError {
                 "give a file that `tracewright` wrote; logs go through `tracewright ingest` first"
                     .to_owned()
             }
+            Self::Packing { .. } => "write it again with zstd or snappy".to_owned(),
             Self::WrongArtifact { expected, .. } => made_by(expected).to_owned(),
             Self::SchemaVersion { artifact, .. } => format!(
                 "make the {artifact} again with this version of tracewright ({})",

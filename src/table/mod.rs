@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod output;
 pub mod pool;
 pub mod query;
+pub mod records;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod schedule;

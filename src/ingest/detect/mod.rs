@@ -87,6 +87,11 @@ pub fn detect(sample: &Sample, hints: &Hints) -> Result<Detected, IngestError> {
     }
 }
 
+/// Returns whether a line of text is a record of a known log.
+pub(super) fn knows_text(line: &str) -> bool {
+    of_text(line).is_some()
+}
+
 /// What the records of a sample voted for.
 #[derive(Debug, Default)]
 struct Votes {

@@ -15,9 +15,13 @@ const MAX_NAME: usize = 64;
 pub(super) fn delimiter(head: &str) -> Option<u8> {
     let best = DELIMITERS.iter().rev().max_by_key(|found| head_row(head, **found).len());
     let delimiter = *best?;
+    if head.lines().skip(1).take(LINES).any(|line| line.trim_start().starts_with('{')) {
+        return None;
+    }
     let names = head_row(head, delimiter);
     let is_header = names.iter().enumerate().all(|(place, name)| is_name(name, place));
     if names.len() > 1 {
+        let is_header = is_header && fits_rows(head, delimiter, names.len());
         return (is_header || is_table(head, delimiter, names.len())).then_some(delimiter);
     }
     // One column: a name, and below it single words.
@@ -56,6 +60,14 @@ fn is_name(name: &str, place: usize) -> bool {
             && name.split(' ').count() <= 4
             && !name.contains("] ")
             && name.chars().all(fits))
+}
+
+/// Whether half of the rows, or more, have as many cells as the header.
+fn fits_rows(head: &str, delimiter: u8, columns: usize) -> bool {
+    let rows: Vec<usize> = rows(head, delimiter).skip(1).take(LINES).map(|row| row.len()).collect();
+    let fitting = rows.iter().filter(|cells| **cells == columns).count();
+    // A first row that is longer than the head is cut.
+    fitting * 2 >= rows.len() || rows.len() == 1
 }
 
 /// Whether the first lines have the same number of cells, three or more, without the looks of a
