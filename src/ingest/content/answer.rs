@@ -78,12 +78,18 @@ struct Delta<'a> {
 pub(super) fn read(body: &str, draft: &mut Draft, shared: &mut Shared) {
     let text = body.trim_start();
     if text.starts_with('"') {
-        let Some(inner) = Cursor::new(text).string().map(Raw::text) else { return };
-        // One level only: a text within a text within a text is no body.
-        if !inner.trim_start().starts_with('"') {
-            read(&inner, draft, shared);
+        let Some(raw) = Cursor::new(text).string() else { return };
+        let inner = raw.text();
+        let start = inner.trim_start();
+        if start.starts_with(['{', '['])
+            || start.starts_with("data:")
+            || start.starts_with("event:")
+        {
+            return read(start, draft, shared);
         }
-        return;
+        let mut answer = Answer { has_answer: true, ..Answer::default() };
+        answer.message.push_text(raw);
+        return answer.finish(draft, shared, true);
     }
     let mut answer = Answer::default();
     let is_stream = !text.starts_with(['{', '[']);
@@ -136,7 +142,7 @@ impl<'a> Answer<'a> {
         let mut chunk = Chunk::default();
         cursor.members(|key, cursor| match key {
             "choices" => self.choices(cursor),
-            "content" => {
+            "content" | "parts" => {
                 self.has_answer = true;
                 self.message.content(cursor, 0);
             }
@@ -145,11 +151,62 @@ impl<'a> Answer<'a> {
             "message" | "response" => self.inner(key, cursor, (shared, depth)),
             "data" => self.data(cursor),
             "embeddings" | "embedding" => self.operation = Some(Operation::Embeddings),
-            "generated_text" => self.text(cursor),
+            "generated_text" | "generation" | "completion" | "text" | "outputText" => {
+                self.text(cursor);
+            }
+            "generations" | "results" | "outputs" => self.first(cursor, shared, depth),
+            "meta_info" | "llm_output" | "generation_info" => {
+                cursor.members(|key, cursor| self.about(key, cursor));
+            }
             "details" => self.details(cursor),
             _ => self.field(key, cursor, &mut chunk),
         });
         self.take(chunk);
+    }
+
+    /// Reads the first of several answers, or of lists of them.
+    fn first(&mut self, cursor: &mut Cursor<'a>, shared: &Shared, depth: u32) {
+        let mut is_first = depth == 0;
+        cursor.elements(|cursor| {
+            if !std::mem::take(&mut is_first) {
+                return;
+            }
+            if cursor.peek() == Some(b'[') {
+                let mut is_first = true;
+                return cursor.elements(|cursor| {
+                    if std::mem::take(&mut is_first) {
+                        self.generation(cursor);
+                    }
+                });
+            }
+            self.object(cursor, shared, 1);
+        });
+    }
+
+    /// Reads LangChain's answer, whose text stands beside the message that holds it too.
+    fn generation(&mut self, cursor: &mut Cursor<'a>) {
+        let mut text = None;
+        cursor.members(|key, cursor| match key {
+            "text" => text = cursor.string(),
+            "message" => self.bare(cursor),
+            "generation_info" => cursor.members(|key, cursor| self.about(key, cursor)),
+            _ => {}
+        });
+        if let Some(text) = text.filter(|_| self.message.is_empty()) {
+            self.has_answer = true;
+            self.message.push_text(text);
+        }
+    }
+
+    /// Reads what engines and frameworks say beside an answer.
+    fn about(&mut self, key: &str, cursor: &mut Cursor<'a>) {
+        match key {
+            "id" => self.id = self.id.or(cursor.string()),
+            "model_name" => self.model = self.model.or(cursor.string()),
+            "finish_reason" => self.why(0, cursor),
+            "token_usage" => self.usage.read(cursor),
+            _ => self.usage.member(key, cursor),
+        }
     }
 
     /// Reads the members that are no content.
@@ -173,9 +230,15 @@ impl<'a> Answer<'a> {
                     self.usage.read(cursor);
                 }
             }),
-            "prompt_eval_count" | "eval_count" => self.usage.member(key, cursor),
+            "prompt_eval_count"
+            | "eval_count"
+            | "prompt_token_count"
+            | "generation_token_count"
+            | "inputTextTokenCount" => self.usage.member(key, cursor),
             "error" => self.failure(cursor),
-            "stop_reason" | "stopReason" | "done_reason" | "finish_reason" => self.why(0, cursor),
+            "stop_reason" | "stopReason" | "done_reason" | "finish_reason" | "completionReason" => {
+                self.why(0, cursor);
+            }
             "messageStop" => cursor.members(|key, cursor| {
                 if key == "stopReason" {
                     self.why(0, cursor);
@@ -341,6 +404,13 @@ impl<'a> Answer<'a> {
     fn why(&mut self, index: u32, cursor: &mut Cursor<'a>) {
         if let Some(why) = cursor.string() {
             self.set_why(index, why.text());
+        } else if cursor.peek() == Some(b'{') {
+            // SGLang: `{"type": "stop", "matched": ...}`.
+            cursor.members(|key, cursor| {
+                if let Some(why) = cursor.string().filter(|_| key == "type") {
+                    self.set_why(index, why.text());
+                }
+            });
         }
     }
 

@@ -59,14 +59,16 @@ struct Fired {
 pub(super) fn read(body: &str, row: &mut RequestRecord, shared: &mut Shared) -> Option<Box<Chain>> {
     let mut cursor = Cursor::new(body);
     if let Some(text) = cursor.string() {
-        let text = text.text();
-        let nested = text.trim_start().starts_with(['{', '[']);
-        return if nested { read(&text, row, shared) } else { None };
+        if text.text().trim_start().starts_with(['{', '[']) {
+            return read(&text.text(), row, shared);
+        }
+        cursor = Cursor::new(body);
     }
     let mut reader = Reader::new(row, shared);
     match cursor.peek() {
         Some(b'{') => cursor.members(|key, cursor| reader.member(key, cursor)),
         Some(b'[') => reader.list(&mut cursor),
+        Some(b'"') => reader.prompt(&mut cursor),
         _ => return None,
     }
     if reader.has_role && !reader.has_list && !cursor.failed() {
@@ -185,8 +187,15 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    /// Reads one message of the list.
+    /// Reads one message of the list, or a list within it, as LangChain writes them.
     fn element(&mut self, cursor: &mut Cursor<'a>) {
+        if cursor.peek() == Some(b'[') {
+            return cursor.elements(|cursor| self.one(cursor));
+        }
+        self.one(cursor);
+    }
+
+    fn one(&mut self, cursor: &mut Cursor<'a>) {
         self.message.clear();
         if item::read(&mut self.message, cursor) {
             let hash = self.take_message();
