@@ -5,14 +5,15 @@
 //! gives no hash. Bodies of OpenAI, Anthropic, Gemini, Bedrock, Ollama and TGI: the public API
 //! references of these projects.
 
+mod outcome;
+
 use super::message::{Message, Role};
 use super::scan::{Cursor, Raw};
 use super::usage::Usage;
-use super::{evidence, flag, item};
-use crate::domain::record::{Flag, Hash128, Operation, RagLabel, RequestRecord, Status};
-use crate::ingest::format::{Draft, Shared, fill};
+use super::{flag, item};
+use crate::domain::record::{Flag, Hash128, Operation};
+use crate::ingest::format::{Draft, Shared};
 use crate::ingest::loose::Loose;
-use crate::ingest::privacy::Column;
 use std::borrow::Cow;
 
 /// Tool calls of one streamed answer that are put together.
@@ -24,6 +25,7 @@ const WAS_STREAM: &str = "The response was a stream.";
 
 /// What an answer shows, as it is read.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is set by keys of its own")]
 struct Answer<'a> {
     message: Message<'a>,
     /// Calls that come in pieces: place, name, arguments.
@@ -38,7 +40,7 @@ struct Answer<'a> {
     usage: Usage,
     error: Option<Failure<'a>>,
     searched: bool,
-    has_answer: bool,
+    is_shown: bool,
     operation: Option<Operation>,
     was_stream: bool,
     is_redacted: bool,
@@ -87,7 +89,7 @@ pub(super) fn read(body: &str, draft: &mut Draft, shared: &mut Shared) {
         {
             return read(start, draft, shared);
         }
-        let mut answer = Answer { has_answer: true, ..Answer::default() };
+        let mut answer = Answer { is_shown: true, ..Answer::default() };
         answer.message.push_text(raw);
         return answer.finish(draft, shared, true);
     }
@@ -143,7 +145,7 @@ impl<'a> Answer<'a> {
         cursor.members(|key, cursor| match key {
             "choices" => self.choices(cursor),
             "content" | "parts" => {
-                self.has_answer = true;
+                self.is_shown = true;
                 self.message.content(cursor, 0);
             }
             "output" => self.output(cursor, shared),
@@ -183,7 +185,7 @@ impl<'a> Answer<'a> {
         });
     }
 
-    /// Reads LangChain's answer, whose text stands beside the message that holds it too.
+    /// Reads `LangChain`'s answer, whose text stands beside the message that holds it too.
     fn generation(&mut self, cursor: &mut Cursor<'a>) {
         let mut text = None;
         cursor.members(|key, cursor| match key {
@@ -193,7 +195,7 @@ impl<'a> Answer<'a> {
             _ => {}
         });
         if let Some(text) = text.filter(|_| self.message.is_empty()) {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
     }
@@ -278,7 +280,7 @@ impl<'a> Answer<'a> {
             self.piece(index, "", &text.text());
         }
         if let Some(text) = delta.text {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
         match (status.map(|status| status.inside), why) {
@@ -318,20 +320,20 @@ impl<'a> Answer<'a> {
 
     fn text(&mut self, cursor: &mut Cursor<'a>) {
         if let Some(text) = cursor.string() {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
     }
 
     /// Reads a message that is the answer, or a chunk of it.
     fn bare(&mut self, cursor: &mut Cursor<'a>) {
-        self.has_answer = true;
+        self.is_shown = true;
         item::read(&mut self.message, cursor);
     }
 
     /// Reads what streams of OpenAI's kind add.
     fn chat_delta(&mut self, cursor: &mut Cursor<'a>) {
-        self.has_answer = true;
+        self.is_shown = true;
         cursor.members(|key, cursor| match key {
             "content" | "refusal" => self.message.content(cursor, 0),
             "annotations" => self.searched |= item::names_sources(cursor),
@@ -433,7 +435,7 @@ impl<'a> Answer<'a> {
                     let is_message = item::read(&mut message, cursor);
                     self.searched |= message.searched;
                     if is_message {
-                        self.has_answer = true;
+                        self.is_shown = true;
                         self.is_redacted |= message.is_redacted();
                         self.item_calls = self.item_calls.saturating_add(message.calls);
                         message.role = Role::Assistant;
@@ -472,7 +474,7 @@ impl<'a> Answer<'a> {
         let Some(text) = cursor.string() else { return };
         self.was_stream |= text.inside == WAS_STREAM;
         if key == "response" && !self.was_stream {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
     }
@@ -509,109 +511,5 @@ impl<'a> Answer<'a> {
             _ => return,
         }
         self.error.get_or_insert(failure);
-    }
-
-    fn finish(mut self, draft: &mut Draft, shared: &mut Shared, is_whole: bool) {
-        self.is_redacted |= self.message.is_redacted();
-        self.searched |= self.message.searched || self.usage.searched;
-        self.fill_names(draft, shared);
-        let row = &mut draft.row;
-        self.fill_error(row, shared);
-        if self.was_stream {
-            row.stream = row.stream.or(Some(true));
-        }
-        if row.operation == Operation::Unknown {
-            row.operation = self.operation.unwrap_or(Operation::Unknown);
-        }
-        if !row.is_generation() {
-            draft.chain = None;
-        }
-        for (_, name, arguments) in std::mem::take(&mut self.pieces) {
-            self.message.add_call(&name, &arguments);
-        }
-        self.usage.fill(row);
-        if self.has_answer && is_whole && !self.is_redacted {
-            let calls = self.message.calls.saturating_add(self.item_calls);
-            let calls = calls.saturating_add(self.other_calls);
-            row.tool_call_count = row.tool_call_count.or(Some(calls));
-        }
-        if self.searched {
-            evidence(row, shared, "vector_store_meta", RagLabel::Explicit);
-        }
-        if is_whole && !self.is_redacted && self.error.is_none() {
-            self.link(draft, shared);
-        }
-    }
-
-    fn fill_names(&mut self, draft: &mut Draft, shared: &mut Shared) {
-        let row = &mut draft.row;
-        if let Some(id) = self.id.map(Raw::loose) {
-            let hash = shared.hash(Column::Request, &id);
-            row.response_id_hash = row.response_id_hash.or(hash);
-            if let Some(chain) = &mut draft.chain {
-                chain.own = chain.own.or(hash);
-            }
-        }
-        if row.response_model.is_none()
-            && let Some(model) = self.model.map(Raw::loose)
-        {
-            row.response_model = shared.model(&model);
-        }
-        self.finish.sort_by_key(|(index, _)| *index);
-        if row.finish_reasons.is_empty() {
-            let words = self.finish.iter().map(|(_, why)| Loose::cell(Some(why)));
-            row.finish_reasons = words.filter_map(|why| shared.finish_reason(&why)).collect();
-        }
-    }
-
-    fn fill_error(&self, row: &mut RequestRecord, shared: &mut Shared) {
-        let Some(error) = &self.error else { return };
-        let word = error.kind.or(error.status).map(Raw::loose);
-        if row.error_type.is_none() {
-            let code = Some(&error.code).filter(|code| code.float().is_none());
-            row.error_type = word.as_ref().or(code).and_then(|word| shared.error_type(word));
-        }
-        if row.status != Status::Unknown {
-            return;
-        }
-        let code = error.code.count("").ok().flatten().filter(|code| *code >= 400);
-        fill::http_status(row, code);
-        if row.status == Status::Unknown {
-            let words = [word.as_ref(), Some(&error.code)];
-            let has = |part: &str| {
-                let mut texts = words.iter().flatten().filter_map(|word| word.text());
-                texts.any(|text| text.to_ascii_lowercase().contains(part))
-            };
-            row.status = if has("rate_limit") || has("ratelimit") || has("exhausted") {
-                Status::RateLimited
-            } else if has("timeout") || has("deadline") {
-                Status::Timeout
-            } else {
-                Status::Error
-            };
-        }
-    }
-
-    /// Continues the chain of the request by the answer.
-    fn link(&mut self, draft: &mut Draft, shared: &Shared) {
-        let Some(chain) = &mut draft.chain else { return };
-        let Some(mut all) = chain.prefixes.last().copied() else { return };
-        if chain.is_incomplete {
-            return;
-        }
-        if !self.message.is_empty() {
-            self.message.role = Role::Assistant;
-            let hash = self.message.digest(&shared.hasher);
-            self.items.push(hash);
-        }
-        let Some(last) = self.items.last() else { return };
-        let mut no_system = chain.prefixes_no_system.last().copied();
-        for hash in &self.items {
-            all = shared.hasher.roll(all, &hash.0);
-            no_system = no_system.map(|before| shared.hasher.roll(before, &hash.0));
-        }
-        chain.with_answer = Some(all);
-        chain.with_answer_no_system = no_system;
-        chain.last_exchange = chain.last_user.map(|user| shared.hasher.roll(user, &last.0));
     }
 }

@@ -1,5 +1,5 @@
 //! Bodies of requests: OpenAI (chat, completions, responses), Anthropic, Gemini, Bedrock, Ollama,
-//! TGI and SGLang.
+//! TGI and `SGLang`.
 //!
 //! Body text -> limits, counts, tools, evidence of retrieval, and the chain of keyed hashes. The
 //! family is not asked for: each key means the same wherever it occurs. Fields that the row has
@@ -28,6 +28,7 @@ const TRUNCATED: &str = "litellm_truncated";
 const SESSION_MARK: &str = "_session_";
 
 /// What a body shows, as it is read.
+#[expect(clippy::struct_excessive_bools, reason = "each is set by keys of its own")]
 struct Reader<'a, 'd> {
     row: &'d mut RequestRecord,
     shared: &'d mut Shared,
@@ -187,7 +188,7 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    /// Reads one message of the list, or a list within it, as LangChain writes them.
+    /// Reads one message of the list, or a list within it, as `LangChain` writes them.
     fn element(&mut self, cursor: &mut Cursor<'a>) {
         if cursor.peek() == Some(b'[') {
             return cursor.elements(|cursor| self.one(cursor));

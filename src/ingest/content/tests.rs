@@ -116,7 +116,7 @@ fn deltas_give_the_hash_of_the_whole() {
     assert!(row.response_id_hash.is_some() && row.flags.is_empty());
     let array = stream.lines().filter_map(|line| line.strip_prefix("data:")).collect::<Vec<_>>();
     assert_eq!(hash(&one), hash(&both(&chat(ASK), &format!("[{}]", array.join(",")))));
-    let cut: String = stream.lines().take(4).map(|line| format!("{line}\n")).collect();
+    let cut = stream.lines().take(4).collect::<Vec<_>>().join("\n");
     let cut = both(&chat(ASK), &cut);
     assert_eq!((hash(&cut), cut.row.flags), (None, vec![Flag::TruncatedBody]));
     assert!(!cut.chain.unwrap().is_incomplete);
