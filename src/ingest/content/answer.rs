@@ -5,14 +5,15 @@
 //! gives no hash. Bodies of OpenAI, Anthropic, Gemini, Bedrock, Ollama and TGI: the public API
 //! references of these projects.
 
+mod outcome;
+
 use super::message::{Message, Role};
 use super::scan::{Cursor, Raw};
 use super::usage::Usage;
-use super::{evidence, flag, item};
-use crate::domain::record::{Flag, Hash128, Operation, RagLabel, RequestRecord, Status};
-use crate::ingest::format::{Draft, Shared, fill};
+use super::{flag, item};
+use crate::domain::record::{Flag, Hash128, Operation};
+use crate::ingest::format::{Draft, Shared};
 use crate::ingest::loose::Loose;
-use crate::ingest::privacy::Column;
 use std::borrow::Cow;
 
 /// Tool calls of one streamed answer that are put together.
@@ -24,6 +25,7 @@ const WAS_STREAM: &str = "The response was a stream.";
 
 /// What an answer shows, as it is read.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is set by keys of its own")]
 struct Answer<'a> {
     message: Message<'a>,
     /// Calls that come in pieces: place, name, arguments.
@@ -38,7 +40,7 @@ struct Answer<'a> {
     usage: Usage,
     error: Option<Failure<'a>>,
     searched: bool,
-    has_answer: bool,
+    is_shown: bool,
     operation: Option<Operation>,
     was_stream: bool,
     is_redacted: bool,
@@ -78,12 +80,18 @@ struct Delta<'a> {
 pub(super) fn read(body: &str, draft: &mut Draft, shared: &mut Shared) {
     let text = body.trim_start();
     if text.starts_with('"') {
-        let Some(inner) = Cursor::new(text).string().map(Raw::text) else { return };
-        // One level only: a text within a text within a text is no body.
-        if !inner.trim_start().starts_with('"') {
-            read(&inner, draft, shared);
+        let Some(raw) = Cursor::new(text).string() else { return };
+        let inner = raw.text();
+        let start = inner.trim_start();
+        if start.starts_with(['{', '['])
+            || start.starts_with("data:")
+            || start.starts_with("event:")
+        {
+            return read(start, draft, shared);
         }
-        return;
+        let mut answer = Answer { is_shown: true, ..Answer::default() };
+        answer.message.push_text(raw);
+        return answer.finish(draft, shared, true);
     }
     let mut answer = Answer::default();
     let is_stream = !text.starts_with(['{', '[']);
@@ -136,8 +144,8 @@ impl<'a> Answer<'a> {
         let mut chunk = Chunk::default();
         cursor.members(|key, cursor| match key {
             "choices" => self.choices(cursor),
-            "content" => {
-                self.has_answer = true;
+            "content" | "parts" => {
+                self.is_shown = true;
                 self.message.content(cursor, 0);
             }
             "output" => self.output(cursor, shared),
@@ -145,11 +153,62 @@ impl<'a> Answer<'a> {
             "message" | "response" => self.inner(key, cursor, (shared, depth)),
             "data" => self.data(cursor),
             "embeddings" | "embedding" => self.operation = Some(Operation::Embeddings),
-            "generated_text" => self.text(cursor),
+            "generated_text" | "generation" | "completion" | "text" | "outputText" => {
+                self.text(cursor);
+            }
+            "generations" | "results" | "outputs" => self.first(cursor, shared, depth),
+            "meta_info" | "llm_output" | "generation_info" => {
+                cursor.members(|key, cursor| self.about(key, cursor));
+            }
             "details" => self.details(cursor),
             _ => self.field(key, cursor, &mut chunk),
         });
         self.take(chunk);
+    }
+
+    /// Reads the first of several answers, or of lists of them.
+    fn first(&mut self, cursor: &mut Cursor<'a>, shared: &Shared, depth: u32) {
+        let mut is_first = depth == 0;
+        cursor.elements(|cursor| {
+            if !std::mem::take(&mut is_first) {
+                return;
+            }
+            if cursor.peek() == Some(b'[') {
+                let mut is_first = true;
+                return cursor.elements(|cursor| {
+                    if std::mem::take(&mut is_first) {
+                        self.generation(cursor);
+                    }
+                });
+            }
+            self.object(cursor, shared, 1);
+        });
+    }
+
+    /// Reads `LangChain`'s answer, whose text stands beside the message that holds it too.
+    fn generation(&mut self, cursor: &mut Cursor<'a>) {
+        let mut text = None;
+        cursor.members(|key, cursor| match key {
+            "text" => text = cursor.string(),
+            "message" => self.bare(cursor),
+            "generation_info" => cursor.members(|key, cursor| self.about(key, cursor)),
+            _ => {}
+        });
+        if let Some(text) = text.filter(|_| self.message.is_empty()) {
+            self.is_shown = true;
+            self.message.push_text(text);
+        }
+    }
+
+    /// Reads what engines and frameworks say beside an answer.
+    fn about(&mut self, key: &str, cursor: &mut Cursor<'a>) {
+        match key {
+            "id" => self.id = self.id.or(cursor.string()),
+            "model_name" => self.model = self.model.or(cursor.string()),
+            "finish_reason" => self.why(0, cursor),
+            "token_usage" => self.usage.read(cursor),
+            _ => self.usage.member(key, cursor),
+        }
     }
 
     /// Reads the members that are no content.
@@ -173,9 +232,15 @@ impl<'a> Answer<'a> {
                     self.usage.read(cursor);
                 }
             }),
-            "prompt_eval_count" | "eval_count" => self.usage.member(key, cursor),
+            "prompt_eval_count"
+            | "eval_count"
+            | "prompt_token_count"
+            | "generation_token_count"
+            | "inputTextTokenCount" => self.usage.member(key, cursor),
             "error" => self.failure(cursor),
-            "stop_reason" | "stopReason" | "done_reason" | "finish_reason" => self.why(0, cursor),
+            "stop_reason" | "stopReason" | "done_reason" | "finish_reason" | "completionReason" => {
+                self.why(0, cursor);
+            }
             "messageStop" => cursor.members(|key, cursor| {
                 if key == "stopReason" {
                     self.why(0, cursor);
@@ -215,7 +280,7 @@ impl<'a> Answer<'a> {
             self.piece(index, "", &text.text());
         }
         if let Some(text) = delta.text {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
         match (status.map(|status| status.inside), why) {
@@ -255,20 +320,20 @@ impl<'a> Answer<'a> {
 
     fn text(&mut self, cursor: &mut Cursor<'a>) {
         if let Some(text) = cursor.string() {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
     }
 
     /// Reads a message that is the answer, or a chunk of it.
     fn bare(&mut self, cursor: &mut Cursor<'a>) {
-        self.has_answer = true;
+        self.is_shown = true;
         item::read(&mut self.message, cursor);
     }
 
     /// Reads what streams of OpenAI's kind add.
     fn chat_delta(&mut self, cursor: &mut Cursor<'a>) {
-        self.has_answer = true;
+        self.is_shown = true;
         cursor.members(|key, cursor| match key {
             "content" | "refusal" => self.message.content(cursor, 0),
             "annotations" => self.searched |= item::names_sources(cursor),
@@ -341,6 +406,13 @@ impl<'a> Answer<'a> {
     fn why(&mut self, index: u32, cursor: &mut Cursor<'a>) {
         if let Some(why) = cursor.string() {
             self.set_why(index, why.text());
+        } else if cursor.peek() == Some(b'{') {
+            // SGLang: `{"type": "stop", "matched": ...}`.
+            cursor.members(|key, cursor| {
+                if let Some(why) = cursor.string().filter(|_| key == "type") {
+                    self.set_why(index, why.text());
+                }
+            });
         }
     }
 
@@ -363,7 +435,7 @@ impl<'a> Answer<'a> {
                     let is_message = item::read(&mut message, cursor);
                     self.searched |= message.searched;
                     if is_message {
-                        self.has_answer = true;
+                        self.is_shown = true;
                         self.is_redacted |= message.is_redacted();
                         self.item_calls = self.item_calls.saturating_add(message.calls);
                         message.role = Role::Assistant;
@@ -402,7 +474,7 @@ impl<'a> Answer<'a> {
         let Some(text) = cursor.string() else { return };
         self.was_stream |= text.inside == WAS_STREAM;
         if key == "response" && !self.was_stream {
-            self.has_answer = true;
+            self.is_shown = true;
             self.message.push_text(text);
         }
     }
@@ -439,109 +511,5 @@ impl<'a> Answer<'a> {
             _ => return,
         }
         self.error.get_or_insert(failure);
-    }
-
-    fn finish(mut self, draft: &mut Draft, shared: &mut Shared, is_whole: bool) {
-        self.is_redacted |= self.message.is_redacted();
-        self.searched |= self.message.searched || self.usage.searched;
-        self.fill_names(draft, shared);
-        let row = &mut draft.row;
-        self.fill_error(row, shared);
-        if self.was_stream {
-            row.stream = row.stream.or(Some(true));
-        }
-        if row.operation == Operation::Unknown {
-            row.operation = self.operation.unwrap_or(Operation::Unknown);
-        }
-        if !row.is_generation() {
-            draft.chain = None;
-        }
-        for (_, name, arguments) in std::mem::take(&mut self.pieces) {
-            self.message.add_call(&name, &arguments);
-        }
-        self.usage.fill(row);
-        if self.has_answer && is_whole && !self.is_redacted {
-            let calls = self.message.calls.saturating_add(self.item_calls);
-            let calls = calls.saturating_add(self.other_calls);
-            row.tool_call_count = row.tool_call_count.or(Some(calls));
-        }
-        if self.searched {
-            evidence(row, shared, "vector_store_meta", RagLabel::Explicit);
-        }
-        if is_whole && !self.is_redacted && self.error.is_none() {
-            self.link(draft, shared);
-        }
-    }
-
-    fn fill_names(&mut self, draft: &mut Draft, shared: &mut Shared) {
-        let row = &mut draft.row;
-        if let Some(id) = self.id.map(Raw::loose) {
-            let hash = shared.hash(Column::Request, &id);
-            row.response_id_hash = row.response_id_hash.or(hash);
-            if let Some(chain) = &mut draft.chain {
-                chain.own = chain.own.or(hash);
-            }
-        }
-        if row.response_model.is_none()
-            && let Some(model) = self.model.map(Raw::loose)
-        {
-            row.response_model = shared.model(&model);
-        }
-        self.finish.sort_by_key(|(index, _)| *index);
-        if row.finish_reasons.is_empty() {
-            let words = self.finish.iter().map(|(_, why)| Loose::cell(Some(why)));
-            row.finish_reasons = words.filter_map(|why| shared.finish_reason(&why)).collect();
-        }
-    }
-
-    fn fill_error(&self, row: &mut RequestRecord, shared: &mut Shared) {
-        let Some(error) = &self.error else { return };
-        let word = error.kind.or(error.status).map(Raw::loose);
-        if row.error_type.is_none() {
-            let code = Some(&error.code).filter(|code| code.float().is_none());
-            row.error_type = word.as_ref().or(code).and_then(|word| shared.error_type(word));
-        }
-        if row.status != Status::Unknown {
-            return;
-        }
-        let code = error.code.count("").ok().flatten().filter(|code| *code >= 400);
-        fill::http_status(row, code);
-        if row.status == Status::Unknown {
-            let words = [word.as_ref(), Some(&error.code)];
-            let has = |part: &str| {
-                let mut texts = words.iter().flatten().filter_map(|word| word.text());
-                texts.any(|text| text.to_ascii_lowercase().contains(part))
-            };
-            row.status = if has("rate_limit") || has("ratelimit") || has("exhausted") {
-                Status::RateLimited
-            } else if has("timeout") || has("deadline") {
-                Status::Timeout
-            } else {
-                Status::Error
-            };
-        }
-    }
-
-    /// Continues the chain of the request by the answer.
-    fn link(&mut self, draft: &mut Draft, shared: &Shared) {
-        let Some(chain) = &mut draft.chain else { return };
-        let Some(mut all) = chain.prefixes.last().copied() else { return };
-        if chain.is_incomplete {
-            return;
-        }
-        if !self.message.is_empty() {
-            self.message.role = Role::Assistant;
-            let hash = self.message.digest(&shared.hasher);
-            self.items.push(hash);
-        }
-        let Some(last) = self.items.last() else { return };
-        let mut no_system = chain.prefixes_no_system.last().copied();
-        for hash in &self.items {
-            all = shared.hasher.roll(all, &hash.0);
-            no_system = no_system.map(|before| shared.hasher.roll(before, &hash.0));
-        }
-        chain.with_answer = Some(all);
-        chain.with_answer_no_system = no_system;
-        chain.last_exchange = chain.last_user.map(|user| shared.hasher.roll(user, &last.0));
     }
 }

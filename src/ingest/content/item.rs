@@ -26,8 +26,17 @@ pub(super) fn read<'a>(message: &mut Message<'a>, cursor: &mut Cursor<'a>) -> bo
     }
     let mut item = Item::default();
     cursor.members(|key, cursor| match key {
-        "role" | "from" => item.role = cursor.string(),
-        "type" => item.kind = cursor.string(),
+        // LangChain's messages, as dumped.
+        "kwargs" | "data" => cursor.members(|key, cursor| member(message, &mut item, key, cursor)),
+        _ => member(message, &mut item, key, cursor),
+    });
+    !cursor.failed() && judge(message, item)
+}
+
+fn member<'a>(message: &mut Message<'a>, item: &mut Item<'a>, key: &str, cursor: &mut Cursor<'a>) {
+    match key {
+        "role" | "from" => item.role = cursor.string().or(item.role),
+        "type" => item.kind = cursor.string().or(item.kind),
         "content" | "parts" | "output" | "value" => message.content(cursor, 0),
         "tool_calls" => message.tool_calls(cursor),
         "function_call" => message.call(cursor),
@@ -37,8 +46,7 @@ pub(super) fn read<'a>(message: &mut Message<'a>, cursor: &mut Cursor<'a>) -> bo
         "arguments" | "input" => item.arguments = Some(cursor.loose()),
         "images" => message.pictures(cursor),
         _ => {}
-    });
-    !cursor.failed() && judge(message, item)
+    }
 }
 
 /// Decides by the type what an item is.
@@ -58,7 +66,13 @@ fn judge<'a>(message: &mut Message<'a>, item: Item<'a>) -> bool {
             message.take_call(Call { id, name, arguments });
             return true;
         }
-        _ => message.role = role.map_or(Role::User, |role| Role::of(role.inside)),
+        _ => {
+            message.role = match (role, Role::of(kind)) {
+                (Some(role), _) => Role::of(role.inside),
+                (None, Role::Other) => Role::User,
+                (None, by_kind) => by_kind,
+            };
+        }
     }
     if message.results > 0 && message.role == Role::User {
         message.role = Role::Tool;

@@ -177,8 +177,9 @@ impl<'a> Message<'a> {
             "thought" => part.is_thought = cursor.loose().truth() == Some(true),
             "name" => part.name = cursor.string(),
             "id" | "tool_use_id" => part.id = cursor.string(),
-            "input" => part.arguments = Some(cursor.loose()),
-            "content" => self.content(cursor, depth + 1),
+            "input" | "arguments" => part.arguments = Some(cursor.loose()),
+            "content" if part.kind.is_some_and(|kind| is_thought(kind.inside)) => cursor.skip(),
+            "content" | "response" | "result" => self.content(cursor, depth + 1),
             "parts" if depth == 0 => self.content(cursor, depth + 1),
             "functionCall" | "function_call" | "toolUse" => self.call(cursor),
             "functionResponse" | "function_response" | "toolResult" => self.result(cursor, depth),
@@ -197,14 +198,14 @@ impl<'a> Message<'a> {
     fn take(&mut self, part: Part<'a>) {
         let kind = part.kind.map_or("", |kind| kind.inside);
         match kind {
-            "thinking" | "redacted_thinking" | "reasoning" => return,
-            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+            _ if is_thought(kind) => return,
+            "tool_call" | "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 self.searched |= kind == "server_tool_use"
                     && part.name.is_some_and(|name| name.inside.starts_with("web_"));
                 let Part { id, name, arguments, .. } = part;
                 return self.take_call(Call { id, name, arguments });
             }
-            "tool_result" | "mcp_tool_result" => {
+            "tool_result" | "mcp_tool_result" | "tool_call_response" => {
                 self.results += 1;
                 self.answers.extend(part.id.map(|id| id.inside));
             }
@@ -317,6 +318,11 @@ impl<'a> Message<'a> {
         }
         hasher.roll(Hash128([self.role.tag(); 16]), self.text.as_bytes())
     }
+}
+
+/// Returns whether a part of this type is reasoning, which clients do not send back.
+fn is_thought(kind: &str) -> bool {
+    matches!(kind, "thinking" | "redacted_thinking" | "reasoning")
 }
 
 /// Takes one member of a tool call, or of the function within it.

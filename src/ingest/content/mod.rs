@@ -2,7 +2,7 @@
 //!
 //! Body text -> counts, limits, finish reasons, usage, evidence of retrieval, and keyed hashes that
 //! tie turns together. Bodies of OpenAI (chat, completions, responses), Anthropic, Gemini, Bedrock,
-//! Ollama, TGI and SGLang. The rules `ratio` and `embed_before` need several requests and are not
+//! Ollama, TGI and `SGLang`. The rules `ratio` and `embed_before` need several requests and are not
 //! here. Nothing here fails: what cannot be read fills nothing.
 
 mod answer;

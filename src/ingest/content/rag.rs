@@ -5,19 +5,24 @@
 //! signs. Pure functions; no text is kept.
 
 use crate::domain::record::ToolClass;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// Tags that templates put around passages; `<doc` also begins `<document index="1">`.
 const TAGS: &[&str] = &["<context", "<documents", "<doc", "<source", "<search_results", "<passage"];
-/// Words in front of passages and of the question, by language.
-const TEMPLATES: &[(&str, &str)] = &[
-    ("Context:", "Question:"),
-    ("CONTEXT:", "QUESTION:"),
-    ("Kontext:", "Frage:"),
-    ("Contexte", "Question"),
-    ("Contexto:", "Pregunta:"),
-    ("Contexto:", "Pergunta:"),
-    ("\u{4e0a}\u{4e0b}\u{6587}", "\u{95ee}\u{9898}"),
-];
+/// Words in front of passages and of the question, by language; made ready once.
+static TEMPLATES: LazyLock<[(Finder<'static>, Finder<'static>); 7]> = LazyLock::new(|| {
+    [
+        ("Context:", "Question:"),
+        ("CONTEXT:", "QUESTION:"),
+        ("Kontext:", "Frage:"),
+        ("Contexte", "Question"),
+        ("Contexto:", "Pregunta:"),
+        ("Contexto:", "Pergunta:"),
+        ("\u{4e0a}\u{4e0b}\u{6587}", "\u{95ee}\u{9898}"),
+    ]
+    .map(|(context, question)| (Finder::new(context), Finder::new(question)))
+});
 /// Words of names of tools that look things up, besides those that begin with `retriev`.
 const LOOKUP: &[&str] = &[
     "search",
@@ -92,9 +97,8 @@ pub(super) fn has_context(text: &str) -> bool {
     has_tag(text)
         || has_numbers(text)
         || TEMPLATES.iter().any(|(context, question)| {
-            let at = memchr::memmem::find(text.as_bytes(), context.as_bytes());
-            let after = at.and_then(|at| text.as_bytes().get(at..)).unwrap_or_default();
-            memchr::memmem::find(after, question.as_bytes()).is_some()
+            let after = context.find(text.as_bytes()).and_then(|at| text.as_bytes().get(at..));
+            after.is_some_and(|after| question.find(after).is_some())
         })
 }
 

@@ -1,5 +1,5 @@
 //! Bodies of requests: OpenAI (chat, completions, responses), Anthropic, Gemini, Bedrock, Ollama,
-//! TGI and SGLang.
+//! TGI and `SGLang`.
 //!
 //! Body text -> limits, counts, tools, evidence of retrieval, and the chain of keyed hashes. The
 //! family is not asked for: each key means the same wherever it occurs. Fields that the row has
@@ -28,6 +28,7 @@ const TRUNCATED: &str = "litellm_truncated";
 const SESSION_MARK: &str = "_session_";
 
 /// What a body shows, as it is read.
+#[expect(clippy::struct_excessive_bools, reason = "each is set by keys of its own")]
 struct Reader<'a, 'd> {
     row: &'d mut RequestRecord,
     shared: &'d mut Shared,
@@ -59,14 +60,16 @@ struct Fired {
 pub(super) fn read(body: &str, row: &mut RequestRecord, shared: &mut Shared) -> Option<Box<Chain>> {
     let mut cursor = Cursor::new(body);
     if let Some(text) = cursor.string() {
-        let text = text.text();
-        let nested = text.trim_start().starts_with(['{', '[']);
-        return if nested { read(&text, row, shared) } else { None };
+        if text.text().trim_start().starts_with(['{', '[']) {
+            return read(&text.text(), row, shared);
+        }
+        cursor = Cursor::new(body);
     }
     let mut reader = Reader::new(row, shared);
     match cursor.peek() {
         Some(b'{') => cursor.members(|key, cursor| reader.member(key, cursor)),
         Some(b'[') => reader.list(&mut cursor),
+        Some(b'"') => reader.prompt(&mut cursor),
         _ => return None,
     }
     if reader.has_role && !reader.has_list && !cursor.failed() {
@@ -185,8 +188,15 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    /// Reads one message of the list.
+    /// Reads one message of the list, or a list within it, as `LangChain` writes them.
     fn element(&mut self, cursor: &mut Cursor<'a>) {
+        if cursor.peek() == Some(b'[') {
+            return cursor.elements(|cursor| self.one(cursor));
+        }
+        self.one(cursor);
+    }
+
+    fn one(&mut self, cursor: &mut Cursor<'a>) {
         self.message.clear();
         if item::read(&mut self.message, cursor) {
             let hash = self.take_message();

@@ -116,7 +116,7 @@ fn deltas_give_the_hash_of_the_whole() {
     assert!(row.response_id_hash.is_some() && row.flags.is_empty());
     let array = stream.lines().filter_map(|line| line.strip_prefix("data:")).collect::<Vec<_>>();
     assert_eq!(hash(&one), hash(&both(&chat(ASK), &format!("[{}]", array.join(",")))));
-    let cut: String = stream.lines().take(4).map(|line| format!("{line}\n")).collect();
+    let cut = stream.lines().take(4).collect::<Vec<_>>().join("\n");
     let cut = both(&chat(ASK), &cut);
     assert_eq!((hash(&cut), cut.row.flags), (None, vec![Flag::TruncatedBody]));
     assert!(!cut.chain.unwrap().is_incomplete);
@@ -313,6 +313,47 @@ fn passages_in_the_prompt_are_evidence() {
     assert_eq!(of("plain").rag_label, RagLabel::NoEvidence);
     let answer = r#"{"role":"assistant","content":"<context>"}"#;
     assert_eq!(super::tests::row(&chat(answer), "").rag_label, RagLabel::NoEvidence);
+}
+
+#[test]
+fn bodies_of_frameworks_and_engines() {
+    let langchain = both(
+        r#"{"messages":[[{"kwargs":{"content":"Where?","type":"human"}},{"id":["x","AIMessage"],
+            "kwargs":{"content":"Here.","type":"ai"}}]]}"#,
+        r#"{"generations":[[{"text":"Bye.","message":{"kwargs":{"content":"Bye.","type":"ai"}},
+            "generation_info":{"finish_reason":"stop"}}]],"llm_output":{"token_usage":
+            {"prompt_tokens":9,"completion_tokens":2}}}"#,
+    );
+    assert_eq!((langchain.row.user_count, langchain.row.assistant_count), (Some(1), Some(1)));
+    assert_eq!((langchain.row.input_tokens, langchain.row.output_tokens), (Some(9), Some(2)));
+    let parts = both(
+        r#"[{"role":"user","parts":[{"type":"text","content":"Where?"}]},{"role":"assistant",
+            "parts":[{"type":"reasoning","content":"hm"},{"type":"text","content":"Here."}]}]"#,
+        r#"[{"role":"assistant","parts":[{"type":"text","content":"Bye."}],
+            "finish_reason":"stop"}]"#,
+    );
+    assert_eq!(parts.chain, langchain.chain);
+    assert!(parts.chain.as_ref().is_some_and(|chain| chain.with_answer.is_some()));
+    assert_eq!(parts.row.finish_reasons.len(), 1);
+    let sglang = row_of_answer(
+        r#"{"text":"x","meta_info":{"id":"r","finish_reason":{"type":"stop"},"prompt_tokens":1320,
+            "completion_tokens":160,"cached_tokens":1024}}"#,
+    );
+    assert_eq!((sglang.input_tokens, sglang.cache_read_input_tokens), (Some(1320), Some(1024)));
+    assert_eq!(sglang.finish_reasons.first().map(|why| &**why), Some("stop"));
+    let llama = row_of_answer(
+        r#"{"generation":"x","prompt_token_count":9,"generation_token_count":2,
+            "stop_reason":"stop"}"#,
+    );
+    assert_eq!((llama.input_tokens, llama.output_tokens), (Some(9), Some(2)));
+    let titan = row_of_answer(
+        r#"{"inputTextTokenCount":9,"results":[{"outputText":"x","completionReason":"LENGTH"}]}"#,
+    );
+    assert_eq!(titan.finish_reasons.first().map(|why| &**why), Some("length"));
+    let text = both("\"Where?\"", "\"Here.\"");
+    let chat = both(r#"[{"role":"user","content":"Where?"}]"#, &said("{\"content\":\"Here.\"}"));
+    assert_eq!(text.chain, chat.chain);
+    assert_eq!((text.row.message_count, text.row.tool_call_count), (None, Some(0)));
 }
 
 #[test]

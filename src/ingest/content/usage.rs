@@ -40,11 +40,20 @@ impl Usage {
     /// Reads one member of a usage object.
     pub(super) fn member(&mut self, key: &str, cursor: &mut Cursor<'_>) {
         let slot = match key {
-            "prompt_tokens" | "promptTokenCount" | "prompt_token_count" | "prompt_eval_count"
-            | "promptTokens" => &mut self.prompt,
+            "prompt_tokens"
+            | "promptTokenCount"
+            | "prompt_token_count"
+            | "prompt_eval_count"
+            | "promptTokens"
+            | "inputTextTokenCount" => &mut self.prompt,
             "input_tokens" | "inputTokens" => &mut self.input,
-            "completion_tokens" | "output_tokens" | "outputTokens" | "eval_count"
-            | "completionTokens" | "generated_tokens" => &mut self.output,
+            "completion_tokens"
+            | "output_tokens"
+            | "outputTokens"
+            | "eval_count"
+            | "completionTokens"
+            | "generated_tokens"
+            | "generation_token_count" => &mut self.output,
             "candidatesTokenCount" | "candidates_token_count" => &mut self.candidates,
             "thoughtsTokenCount" | "thoughts_token_count" => &mut self.thoughts,
             "toolUsePromptTokenCount" => &mut self.tool_prompt,
@@ -107,10 +116,9 @@ impl Usage {
         let with_output = u64::from(input) + u64::from(self.output.unwrap_or(0));
         let included = self.total.is_some_and(|total| u64::from(total) == with_output);
         if apart == 0 || included {
-            (Some(input), false)
-        } else {
-            (Some(input + apart.min(u32::MAX - input)), true)
+            return (Some(input), false);
         }
+        (Some(input.saturating_add(apart)), true)
     }
 
     fn whole_output(&self) -> Option<u32> {
@@ -156,5 +164,56 @@ impl Usage {
         let reasoning = self.reasoning.or(self.thoughts);
         row.reasoning_output_tokens = row.reasoning_output_tokens.or(reasoning);
         row.drop_impossible_parts();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fill_usage;
+    use super::*;
+
+    fn row(usage: &str) -> RequestRecord {
+        let mut row = RequestRecord::unknown("test".into(), 0, 1);
+        fill_usage(usage, &mut row);
+        row
+    }
+
+    #[test]
+    fn cached_tokens_are_added_where_they_are_counted_apart() {
+        let anthropic = r#"{"input_tokens":296,"cache_read_input_tokens":1000,
+            "cache_creation_input_tokens":24,"output_tokens":160}"#;
+        assert_eq!(row(anthropic).input_tokens, Some(1320));
+        assert_eq!(row(anthropic).flags, [Flag::AnthropicCachedAdded]);
+        // The total shows that the input has them already.
+        let inclusive = r#"{"input_tokens":1320,"cache_read_input_tokens":1024,"output_tokens":160,
+            "total_tokens":1480}"#;
+        assert_eq!((row(inclusive).input_tokens, row(inclusive).flags.len()), (Some(1320), 0));
+        let translated = r#"{"prompt_tokens":1320,"cache_read_input_tokens":1024}"#;
+        assert_eq!(row(translated).input_tokens, Some(1320));
+    }
+
+    #[test]
+    fn zero_is_unknown_and_sums_are_checked() {
+        let zero = row(r#"{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#);
+        assert_eq!((zero.input_tokens, zero.output_tokens), (None, None));
+        assert_eq!(zero.flags, [Flag::ZeroMeansUnknown]);
+        assert_eq!(zero.input_token_source, TokenSource::Missing);
+        let off = row(r#"{"prompt_tokens":"10","completion_tokens":5.0,"total_tokens":16}"#);
+        assert_eq!((off.input_tokens, off.output_tokens), (Some(10), Some(5)));
+        assert_eq!(off.flags, [Flag::TokenSumMismatch]);
+        assert_eq!(off.input_token_source, TokenSource::Provider);
+    }
+
+    #[test]
+    fn impossible_parts_and_wrong_types_fill_nothing() {
+        let odd = row(r#"{"prompt_tokens":-1,"completion_tokens":[3],"cached_tokens":"x"}"#);
+        assert_eq!((odd.input_tokens, odd.output_tokens), (None, None));
+        assert!(odd.flags.is_empty());
+        let more = row(r#"{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":6}}"#);
+        assert_eq!(more.cache_read_input_tokens, None);
+        assert_eq!(more.flags, [Flag::CachedExceedsInput]);
+        let large = r#"{"input_tokens":2147483647,"cache_read_input_tokens":2147483647,
+            "cache_creation_input_tokens":2147483647}"#;
+        assert_eq!(row(large).input_tokens, Some(u32::MAX));
     }
 }
