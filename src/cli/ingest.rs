@@ -445,9 +445,10 @@ mod tests {
     fn rows_outside_the_filter_are_counted_and_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let (log, out) = (folder.path().join("log.csv"), folder.path().join("t.parquet"));
-        let lines: String =
+        let lines: Vec<String> =
             (0..10).map(|hour| format!("2023-11-16 {hour:02}:00:00,{hour}0,5\n")).collect();
-        std::fs::write(&log, format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{lines}")).unwrap();
+        let head = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+        std::fs::write(&log, head.to_owned() + &lines.concat()).unwrap();
         let mut reading = reading(folder.path());
         reading.conditions = vec!["status=ok|unknown".to_owned()];
         reading.window.last = Some(Nanos::from_millis(2 * 3_600_000));
