@@ -16,7 +16,9 @@ use crate::ingest::filter::{Filter, Wanted};
 use crate::ingest::format::generic::parse_map;
 use crate::ingest::privacy::{self, Hasher, SaltPlace};
 use crate::ingest::stamp::Unit;
-use crate::ingest::{Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink, Zone};
+use crate::ingest::{
+    Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink, Zone,
+};
 use crate::table::TableError;
 use crate::table::query::{self, ModelQuality};
 use crate::table::trace::TraceWriter;
@@ -70,6 +72,9 @@ pub(crate) struct Reading {
     /// Zone of times that carry none [default: UTC, and printed]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
+    /// Year of the first line, for logs whose times have none (vLLM)
+    #[arg(long, value_name = "YEAR", value_parser = clap::value_parser!(i32).range(1970..=2100))]
+    year: Option<i32>,
     /// Unit of bare numbers as times: s, ms, us or ns; `COLUMN=ms` for one column
     #[arg(long, value_name = "UNIT")]
     time_unit: Vec<String>,
@@ -246,7 +251,7 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
         Some(name) => Zone::named(name)?,
         None => Zone::utc(),
     };
-    let hints = Hints { format: reading.format, map, zone, units, year: None };
+    let hints = Hints { format: reading.format, map, zone, units, year: reading.year };
     let hasher = hasher(reading.salt_file.as_deref(), globals)?;
     let Window { from, to, last } = &reading.window;
     let (from, to) = (from.as_deref(), to.as_deref());
@@ -400,6 +405,7 @@ mod tests {
             format: None,
             map: Vec::new(),
             tz: None,
+            year: None,
             time_unit: Vec::new(),
             max_reject_share: 0.01,
             salt_file: Some(salt),
