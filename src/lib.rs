@@ -13,6 +13,7 @@
 
 pub mod cli;
 pub mod domain;
+pub mod export;
 pub mod fit;
 pub mod ingest;
 pub mod mock;

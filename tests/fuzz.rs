@@ -139,6 +139,8 @@ fn run(log: &Path, folder: &Path, format: Option<Format>, threads: usize) -> Res
     let options = Options {
         hints,
         hasher: Hasher::new(b"a salt for fuzzing"),
+        filter: tracewright::ingest::Filter::default(),
+        prefix_hashes: true,
         spill_folder: folder.to_owned(),
         sort_bytes: 2_000,
         chunk_bytes: if threads == 1 { 64 } else { CHUNK_BYTES },

@@ -19,10 +19,14 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("replay", &["domain"]),
     ("report", &["domain"]),
     ("mock", &["domain"]),
+    ("export", &["domain"]),
     ("run", &["domain", "table"]),
     (
         "cli",
-        &["domain", "table", "ingest", "fit", "pool", "plan", "replay", "report", "mock", "run"],
+        &[
+            "domain", "table", "ingest", "fit", "pool", "plan", "replay", "report", "mock", "run",
+            "export",
+        ],
     ),
 ];
 

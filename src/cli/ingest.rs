@@ -8,15 +8,21 @@ use super::failure::{self, Failed};
 use super::globals::Globals;
 use super::paths;
 use super::print;
+use super::units::parse_duration;
 use crate::domain::record::RequestRecord;
+use crate::domain::time::Nanos;
 use crate::domain::trace::IngestCounts;
+use crate::ingest::filter::{Filter, Wanted};
 use crate::ingest::format::generic::parse_map;
 use crate::ingest::privacy::{self, Hasher, SaltPlace};
 use crate::ingest::stamp::Unit;
-use crate::ingest::{Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink, Zone};
+use crate::ingest::{
+    Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink, Zone,
+};
 use crate::table::TableError;
 use crate::table::query::{self, ModelQuality};
 use crate::table::trace::TraceWriter;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -35,6 +41,7 @@ const SHOWN_MODELS: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   tracewright ingest spendlogs.jsonl.gz -o trace.parquet
+  tracewright ingest spendlogs.jsonl.gz --last 7d --where 'model=chat-small|chat-big' -o trace.parquet
   tracewright ingest mooncake.jsonl --time-unit ms -o trace.parquet
   tracewright ingest log.csv --map arrival=ts --map input_tokens=in --map output_tokens=out -o trace.parquet")]
 pub(crate) struct Args {
@@ -46,6 +53,8 @@ pub(crate) struct Args {
     /// Where the trace goes
     #[arg(short, long, value_name = "FILE", default_value = "trace.parquet")]
     output: PathBuf,
+    #[command(flatten)]
+    window: Window,
 }
 
 /// How logs are read; also taken by `run`.
@@ -63,6 +72,9 @@ pub(crate) struct Reading {
     /// Zone of times that carry none [default: UTC, and printed]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
+    /// Year of the first line, for logs whose times have none (vLLM)
+    #[arg(long, value_name = "YEAR", value_parser = clap::value_parser!(i32).range(1970..=2100))]
+    year: Option<i32>,
     /// Unit of bare numbers as times: s, ms, us or ns; `COLUMN=ms` for one column
     #[arg(long, value_name = "UNIT")]
     time_unit: Vec<String>,
@@ -74,6 +86,43 @@ pub(crate) struct Reading {
     /// Traces of one salt can be joined by their hashes. Equal logs and salt give equal bytes.
     #[arg(long, value_name = "FILE")]
     salt_file: Option<PathBuf>,
+    /// Say for each log which of its keys told the format
+    #[arg(long)]
+    explain: bool,
+    /// Write no hashes of the prompts' blocks
+    ///
+    /// They are keyed with the salt; without them a plan repeats no prefixes.
+    #[arg(long)]
+    no_prefix_hashes: bool,
+    /// Threads that decode [default: one per core]; the trace does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Keep requests with this value; `|` between several, repeatable
+    ///
+    /// KEY is `model` (asked for or answering), `tenant`, `status`, `user`, `key`, `scenario` or
+    /// `operation`. Conditions of one key: any of them; of several keys: all. `user`, `key` and
+    /// `tenant` are written as they stand in the log and compared by their hashes.
+    #[arg(long = "where", value_name = "KEY=VALUE")]
+    conditions: Vec<String>,
+    /// The window; `run` chooses one when it plans.
+    #[arg(skip)]
+    window: Window,
+}
+
+/// Which arrivals go into the trace; other requests are counted as dropped.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Window")]
+struct Window {
+    /// Keep requests that arrived at this time or later: a date or a time, `--tz` if it has no zone
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Keep requests that arrived before this time; a date means its first instant
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Keep requests of the last span, back from the last arrival in the logs: `7d`, `36h`, `90m`
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    #[arg(conflicts_with_all = ["from", "to"])]
+    last: Option<Nanos>,
 }
 
 fn parse_format(word: &str) -> Result<Format, String> {
@@ -81,7 +130,8 @@ fn parse_format(word: &str) -> Result<Format, String> {
 }
 
 pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
-    let done = ingest_to(&args.logs, &args.reading, &args.output, globals)?;
+    let reading = Reading { window: args.window.clone(), ..args.reading.clone() };
+    let done = ingest_to(&args.logs, &reading, &args.output, globals)?;
     print::to_stdout(&done.table);
     if done.too_many_rejects {
         return Ok(ExitCode::from(failure::ERROR));
@@ -134,6 +184,9 @@ pub(crate) fn ingest_to(
     // Never a trace whose rejects are missing.
     let rejects_file = rejects.commit()?;
     trace.finish(&ingested.metadata)?;
+    for line in ingested.explained.iter().filter(|_| reading.explain) {
+        print::note(globals, &format!("format: {line}"));
+    }
     print_summary(globals, &ingested, logs.len());
     print_reasons(globals, &reasons);
     if let Some(path) = rejects_file {
@@ -198,18 +251,24 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
         Some(name) => Zone::named(name)?,
         None => Zone::utc(),
     };
-    let hints = Hints { format: reading.format, map, zone, units, year: None };
+    let hints = Hints { format: reading.format, map, zone, units, year: reading.year };
     let hasher = hasher(reading.salt_file.as_deref(), globals)?;
+    let Window { from, to, last } = &reading.window;
+    let (from, to) = (from.as_deref(), to.as_deref());
+    let wanted = Wanted { from, to, last: *last, conditions: &reading.conditions };
+    let filter = Filter::parse(&wanted, &hints.zone, &hasher)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let spill_folder = folder.unwrap_or(Path::new(".")).to_owned();
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     Ok(Options {
         hints,
         hasher,
+        filter,
+        prefix_hashes: !reading.no_prefix_hashes,
         spill_folder,
         sort_bytes: crate::ingest::SORT_BYTES,
         chunk_bytes: crate::ingest::CHUNK_BYTES,
-        threads,
+        threads: reading.threads.map_or_else(cores, NonZeroUsize::get),
     })
 }
 
@@ -346,9 +405,15 @@ mod tests {
             format: None,
             map: Vec::new(),
             tz: None,
+            year: None,
             time_unit: Vec::new(),
             max_reject_share: 0.01,
             salt_file: Some(salt),
+            explain: false,
+            no_prefix_hashes: false,
+            threads: None,
+            conditions: Vec::new(),
+            window: Window::default(),
         }
     }
 
@@ -380,6 +445,32 @@ mod tests {
         reading.max_reject_share = 0.5;
         assert!(!ingest_to(&logs, &reading, &out, &globals(true)).unwrap().too_many_rejects);
         assert_eq!(std::fs::read(&out).unwrap(), first, "equal logs and salt, equal bytes");
+    }
+
+    #[test]
+    fn rows_outside_the_filter_are_counted_and_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, out) = (folder.path().join("log.csv"), folder.path().join("t.parquet"));
+        let lines: Vec<String> =
+            (0..10).map(|hour| format!("2023-11-16 {hour:02}:00:00,{hour}0,5\n")).collect();
+        let head = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+        std::fs::write(&log, head.to_owned() + &lines.concat()).unwrap();
+        let mut reading = reading(folder.path());
+        reading.conditions = vec!["status=ok|unknown".to_owned()];
+        reading.window.last = Some(Nanos::from_millis(2 * 3_600_000));
+        ingest_to(&[log], &reading, &out, &globals(false)).unwrap();
+        let reader = TraceReader::open(&out).unwrap();
+        let metadata = reader.metadata().clone();
+        let counts = &metadata.counts;
+        assert_eq!(
+            (counts.read, counts.kept, counts.dropped.get("outside_window")),
+            (10, 3, Some(&7))
+        );
+        let told: Vec<&str> = metadata.decisions.iter().map(|told| &*told.what).collect();
+        assert!(told.contains(&"window of arrivals") && told.contains(&"only status"), "{told:?}");
+        let inputs: Vec<Option<u32>> =
+            reader.flat_map(|rows| rows.unwrap()).map(|row| row.input_tokens).collect();
+        assert_eq!(inputs, [Some(70), Some(80), Some(90)]);
     }
 
     #[test]

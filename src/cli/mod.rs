@@ -6,10 +6,12 @@
 
 mod child;
 mod environment;
+mod export;
 mod failure;
 mod fit;
 mod globals;
 mod ingest;
+mod inspect;
 mod mock;
 mod paths;
 mod plan;
@@ -36,13 +38,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Run(run::Args),
+    Run(Box<run::Args>),
     Ingest(ingest::Args),
     Fit(fit::Args),
     Pool(pool::Args),
     Plan(plan::Args),
     Replay(replay::Args),
     Report(report::Args),
+    Inspect(inspect::Args),
+    Export(export::Args),
     Mock(mock::Args),
 }
 
@@ -61,6 +65,8 @@ pub fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(args, globals),
         Verb::Replay(args) => replay::run(args, globals),
         Verb::Report(args) => report::run(args, globals),
+        Verb::Inspect(args) => inspect::run(args, globals),
+        Verb::Export(args) => export::run(args, globals),
         Verb::Mock(args) => mock::run(args, globals),
     };
     done.unwrap_or_else(|error| failure::report(&error))

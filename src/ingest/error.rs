@@ -228,6 +228,16 @@ pub enum IngestError {
         /// The argument.
         found: String,
     },
+    /// An option that chooses rows and does not parse.
+    #[error("{option}: expected {expected}, found `{found}`")]
+    BadFilter {
+        /// The option.
+        option: &'static str,
+        /// What would do.
+        expected: String,
+        /// What was typed; of a condition on identifiers only its key.
+        found: String,
+    },
     /// Numbers of one time column that cannot have one unit.
     #[error("{at}: times in `{column}` do not share one unit: expected {unit}")]
     MixedUnits {
@@ -354,6 +364,9 @@ impl IngestError {
             }
             Self::BadUnit { .. } => "for one column: `--time-unit COLUMN=ms`",
             Self::BadZone { .. } => "for example `--tz Europe/Berlin` or `--tz UTC`",
+            Self::BadFilter { .. } => {
+                "for example `--from 2026-11-24 --to 2026-12-01 --where 'model=chat-small|chat-big'`"
+            }
             Self::MixedUnits { .. } => "name the unit: `--time-unit s|ms|us|ns`",
             Self::MixedOrigins { .. } => "make one trace of each kind",
             Self::NoRows { .. } => "see the reasons above; a wrong `--format` or `--map`?",
@@ -438,6 +451,7 @@ mod tests {
             IngestError::NoColumn { file: file.clone(), column: text(), found: "a, b".to_owned() },
             IngestError::NoMap { file: file.clone() },
             IngestError::BadMap { found: text() },
+            IngestError::BadFilter { option: "--where", expected: text(), found: text() },
             IngestError::BadUnit { found: text() },
             IngestError::BadZone { found: text() },
             IngestError::MixedUnits {
@@ -518,6 +532,8 @@ mod tests {
             for example `--map input_tokens=COLUMN`
         --map: expected `FIELD=COLUMN` with a known field, found `TEXT`
             fields: arrival, end, duration, ttft, input_tokens, output_tokens, cached_tokens, reasoning_tokens, model, response_model, provider, operation, endpoint, max_tokens, temperature, top_p, stream, status, http_status, error, finish_reason, request_id, trace_id, session, turn, user, key, tenant, cost, scenario
+        --where: expected TEXT, found `TEXT`
+            for example `--from 2026-11-24 --to 2026-12-01 --where 'model=chat-small|chat-big'`
         --time-unit: expected s, ms, us or ns, found `TEXT`
             for one column: `--time-unit COLUMN=ms`
         --tz: expected an IANA time zone, found `TEXT`

@@ -18,6 +18,7 @@ pub mod diagnostic;
 pub mod envelope;
 pub mod error;
 pub mod external;
+pub mod filter;
 pub mod format;
 pub mod inputs;
 pub mod lines;
@@ -36,6 +37,7 @@ pub mod stamp;
 
 pub use diagnostic::{RejectReason, Rejects};
 pub use error::IngestError;
+pub use filter::Filter;
 pub use format::{Format, Hints, Zone};
 pub use quality::Quality;
 
@@ -45,6 +47,7 @@ use crate::domain::trace::{Decision, TraceMetadata};
 use attempts::Attempts;
 use codec::Names;
 use external::{External, MergedBytes, SortedBytes};
+use filter::Sieve;
 use format::{Draft, Shared};
 use privacy::Hasher;
 use read::{Taken, read_file};
@@ -66,6 +69,10 @@ pub struct Options {
     pub hints: Hints,
     /// The salt behind the hashes.
     pub hasher: Hasher,
+    /// Which rows go into the trace.
+    pub filter: Filter,
+    /// Whether the hashes of the prompts' blocks go into the trace.
+    pub prefix_hashes: bool,
     /// Where sorted runs are spilled, in a folder of its own that is removed.
     pub spill_folder: PathBuf,
     /// Rows held in memory, in bytes; [`SORT_BYTES`] unless tested.
@@ -138,11 +145,7 @@ pub fn ingest(
     metadata.decisions.extend(remarks::decisions(&shared, &options.hints.zone));
     drop(shared);
     let sorted = sorter.finish()?;
-    let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
-    let (quality, merged) =
-        write_rows(&sorted, &options.spill_folder, keep_scenario, &mut metadata.decisions, sink)?;
-    metadata.counts.merged = merged;
-    metadata.counts.kept -= merged;
+    let quality = write_rows(&sorted, options, &mut metadata, sink)?;
     metadata.counts.rejected = rejects.total();
     let counts = &metadata.counts;
     assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
@@ -191,25 +194,39 @@ fn rows_of<'s>(
     Ok(Drafts::new(sorted, folder)?.map(|draft| draft.map(|draft| draft.row)))
 }
 
-/// Merges attempts, numbers sessions, and hands the rows on.
+/// Merges attempts, leaves out what the filter does not want, numbers sessions, and hands the rows
+/// on.
 fn write_rows(
     sorted: &SortedBytes,
-    folder: &Path,
-    keep_scenario: bool,
-    decisions: &mut Vec<Decision>,
+    options: &Options,
+    metadata: &mut TraceMetadata,
     sink: Sink<'_>,
-) -> Result<(Quality, u64), IngestError> {
+) -> Result<Quality, IngestError> {
     let mut counts = SessionCounts::default();
+    let folder = &options.spill_folder;
+    let mut last_arrival = None;
     for row in Attempts::new(rows_of(sorted, folder)?) {
-        counts.observe(&row?);
+        let row = row?;
+        last_arrival = last_arrival.max(row.arrival_time);
+        counts.observe(&row);
     }
+    let mut sieve = Sieve::new(&options.filter, last_arrival);
+    let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
     let mut sessions = counts.finish(keep_scenario);
     let mut quality = Quality::default();
     let mut rows = Attempts::new(rows_of(sorted, folder)?);
     let (mut batch, mut batch_bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next().transpose()? {
         let mut row = row;
+        sessions.classify(&mut row);
+        if !sieve.keep(&row) {
+            continue;
+        }
         sessions.place(&mut row);
+        if !options.prefix_hashes {
+            row.prefix_block_hashes = Vec::new();
+            (row.prefix_block_size, row.prefix_hash_scope) = (None, None);
+        }
         quality.observe(&row);
         batch_bytes += row.weight_bytes();
         batch.push(row);
@@ -220,6 +237,12 @@ fn write_rows(
     }
     if !batch.is_empty() {
         sink(batch)?;
+    }
+    let (dropped, mut decisions) = sieve.finish();
+    metadata.counts.merged = rows.merged();
+    metadata.counts.kept -= rows.merged() + filter::total(&dropped);
+    for (reason, count) in dropped {
+        *metadata.counts.dropped.entry(reason.to_owned()).or_insert(0) += count;
     }
     if sessions.sessions() + sessions.single_ids() > 0 {
         decisions.push(Decision {
@@ -235,7 +258,8 @@ fn write_rows(
             why: "no trace id; one model and input, and a failure up to 5 s before".to_owned(),
         });
     }
-    Ok((quality, rows.merged()))
+    metadata.decisions.extend(decisions);
+    Ok(quality)
 }
 
 #[cfg(test)]

@@ -83,8 +83,14 @@ impl Quality {
 
     /// Returns the table as text, with the decisions behind it.
     pub fn render(&self, metadata: &TraceMetadata) -> String {
+        let lines = self.lines(metadata).into_iter();
+        lines.map(|(name, value)| format!("{name:<28} {value}\n")).collect::<Vec<_>>().concat()
+    }
+
+    /// Returns the lines of the table: name and value.
+    pub fn lines(&self, metadata: &TraceMetadata) -> Vec<(String, String)> {
         let mut lines = Vec::new();
-        let mut line = |name: &str, value: String| lines.push(format!("{name:<28} {value}\n"));
+        let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
         line("rows", self.rows.to_string());
         if let (Some(first), Some(last)) = (self.first, self.last) {
             line("first arrival", first.to_string());
@@ -121,7 +127,7 @@ impl Quality {
         for decision in &metadata.decisions {
             line(&decision.what, format!("{} ({})", decision.value, decision.why));
         }
-        lines.concat()
+        lines
     }
 
     fn share(&self, count: u64) -> String {

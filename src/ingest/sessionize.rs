@@ -71,12 +71,25 @@ impl Sessions {
         self.single
     }
 
-    /// Completes the next row.
+    /// Tells the kind of request of a row; a filter may then leave it out.
+    pub fn classify(&self, row: &mut RequestRecord) {
+        let known = row.session_id_hash.and_then(|session| self.turns.get(&session));
+        if !self.keep_scenario {
+            row.scenario = classify(Evidence {
+                uses_tools: row.tool_definition_count.is_some_and(|tools| tools > 0)
+                    || row.tool_call_count.is_some_and(|calls| calls > 0),
+                has_retrieval: matches!(row.rag_label, RagLabel::Explicit | RagLabel::Strong),
+                in_multi_turn_session: known.is_some(),
+                output_tokens: row.output_tokens,
+            });
+        }
+    }
+
+    /// Puts the next row of the trace into its session.
     pub fn place(&mut self, row: &mut RequestRecord) {
         let row_id = self.next_row;
         self.next_row += 1;
         let known = row.session_id_hash.and_then(|session| self.turns.get_mut(&session));
-        let in_session = known.is_some();
         if let Some(turn) = known {
             if turn.turns > 0 {
                 row.parent_row_id = Some(turn.row_id);
@@ -89,15 +102,6 @@ impl Sessions {
             row.session_id_hash = None;
             row.session_source = SessionSource::None;
             row.turn_index = None;
-        }
-        if !self.keep_scenario {
-            row.scenario = classify(Evidence {
-                uses_tools: row.tool_definition_count.is_some_and(|tools| tools > 0)
-                    || row.tool_call_count.is_some_and(|calls| calls > 0),
-                has_retrieval: matches!(row.rag_label, RagLabel::Explicit | RagLabel::Strong),
-                in_multi_turn_session: in_session,
-                output_tokens: row.output_tokens,
-            });
         }
     }
 }
@@ -124,6 +128,7 @@ mod tests {
         }
         let mut sessions = counts.finish(false);
         for row in &mut rows {
+            sessions.classify(row);
             sessions.place(row);
         }
         (rows, sessions.sessions(), sessions.single_ids())

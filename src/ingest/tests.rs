@@ -37,6 +37,8 @@ fn read_with(inputs: &[PathBuf], hints: Hints, run_rows: usize) -> Result<Got, S
     let options = Options {
         hints,
         hasher: Hasher::new(b"a salt for tests"),
+        filter: Filter::default(),
+        prefix_hashes: true,
         spill_folder: folder.path().to_owned(),
         sort_bytes: run_rows * ROW_BYTES,
         chunk_bytes: 200,

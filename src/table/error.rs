@@ -63,6 +63,14 @@ pub enum TableError {
         /// What the file says it is.
         found: String,
     },
+    /// The file or directory is nothing that this program wrote.
+    #[error("{}: expected a trace, a plan, a model, a pool or a run, found {found}", path.display())]
+    NotAnArtifact {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it is instead.
+        found: &'static str,
+    },
     /// The file's schema version is not one this program reads.
     #[error("{}: schema version {found} of a {artifact}, expected {expected}", path.display())]
     SchemaVersion {
@@ -187,7 +195,7 @@ impl TableError {
             Self::NotAFile { .. } => "choose another path, or remove what is there".to_owned(),
             Self::Io { path, source, .. } => return io_hint(path, source),
             Self::Missing { made_by, .. } => (*made_by).to_owned(),
-            Self::NotParquet { .. } => {
+            Self::NotParquet { .. } | Self::NotAnArtifact { .. } => {
                 "give a file that `tracewright` wrote; logs go through `tracewright ingest` first"
                     .to_owned()
             }

@@ -268,6 +268,16 @@ impl FileReader {
     }
 }
 
+/// Returns what a Parquet file says it is: artifact, schema version and tool version, each `None`
+/// where it is silent.
+pub(super) fn label(path: &Path) -> Result<[Option<String>; 3], TableError> {
+    let file = open(path, "artifact")?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+        .map_err(|_| TableError::NotParquet { path: path.to_owned() })?;
+    let keys = [KEY_ARTIFACT, KEY_SCHEMA_VERSION, KEY_TOOL_VERSION];
+    Ok(keys.map(|key| value(&builder, key).map(str::to_owned)))
+}
+
 /// Returns the value of a key of the Parquet metadata.
 fn value<'a>(builder: &'a ParquetRecordBatchReaderBuilder<File>, key: &str) -> Option<&'a str> {
     let pairs = builder.metadata().file_metadata().key_value_metadata()?;

@@ -10,6 +10,7 @@ mod encode;
 mod error;
 mod file;
 mod formats;
+pub mod inspect;
 mod ipc;
 pub mod model;
 pub mod outcome;

@@ -15,6 +15,8 @@ const VERBS: &[&[&str]] = &[
     &["plan"],
     &["replay"],
     &["report"],
+    &["inspect"],
+    &["export"],
     &["mock"],
 ];
 

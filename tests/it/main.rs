@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod docs;
+mod export;
 mod flow;
 mod privacy;
 mod tool;

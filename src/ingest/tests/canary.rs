@@ -100,6 +100,8 @@ fn outputs(text: &str, format: Format) -> Vec<String> {
     let options = Options {
         hints,
         hasher: Hasher::new(b"a salt for tests"),
+        filter: crate::ingest::Filter::default(),
+        prefix_hashes: true,
         spill_folder: folder.path().to_owned(),
         sort_bytes: SORT_BYTES,
         chunk_bytes: 1 << 16,

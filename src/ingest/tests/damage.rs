@@ -111,7 +111,8 @@ fn damage_to_a_record_costs_that_record() {
         let lines = [record(10).into_bytes(), text, record(30).into_bytes()];
         for (container, bytes) in line_containers(&lines) {
             let what = format!("{damage} in {container}");
-            let got = read_bytes(folder.path(), "log", &bytes).unwrap_or_else(|why| panic!("{what}: {why}"));
+            let got = read_bytes(folder.path(), "log", &bytes)
+                .unwrap_or_else(|why| panic!("{what}: {why}"));
             let counts = &got.ingested.metadata.counts;
             let dropped: Vec<&str> = counts.dropped.keys().map(String::as_str).collect();
             let found = (counts.kept, counts.rejected, dropped);
@@ -141,7 +142,8 @@ fn a_cut_or_spoilt_container_is_an_error_that_names_the_file() {
             let error = read_bytes(folder.path(), name, &bytes[..cut]).unwrap_err();
             assert!(error.contains(name), "{name} cut at {cut}: {error}");
         }
-        let error = read_bytes(folder.path(), name, &[&bytes[..], b"garbage"].concat()).unwrap_err();
+        let error =
+            read_bytes(folder.path(), name, &[&bytes[..], b"garbage"].concat()).unwrap_err();
         assert!(error.contains(name), "{name}: {error}");
         for at in [bytes.len() / 3, bytes.len() / 2] {
             let mut spoilt = bytes.clone();

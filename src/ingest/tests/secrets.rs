@@ -90,6 +90,8 @@ fn a_planted_secret_reaches_no_output() {
     let options = Options {
         hints: hints(),
         hasher: Hasher::new(b"a salt for tests"),
+        filter: crate::ingest::Filter::default(),
+        prefix_hashes: true,
         spill_folder: folder.path().to_owned(),
         sort_bytes: 3 * ROW_BYTES,
         chunk_bytes: 200,
