@@ -4,6 +4,7 @@
 //! judged by the field that wants it, so that a surprise names its field instead of failing the
 //! whole line with the parser's message, which could quote the content. Reasons never quote.
 
+use super::pick::{items, text::unescaped};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -47,23 +48,34 @@ impl<'a> Loose<'a> {
     /// Makes a value of the text of one JSON value, without white space around it.
     pub fn of_json(raw: &'a str) -> Self {
         match raw.as_bytes().first() {
-            Some(b'"') => match plain_string(raw) {
-                Some(text) => Self::Text(Cow::Borrowed(text)),
-                // An escape that is none, as access logs write it, is kept as it stands.
-                None => Self::Text(
-                    serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
-                ),
-            },
+            Some(b'"') => Self::Text(match (plain_string(raw), inside(raw)) {
+                (Some(text), _) => Cow::Borrowed(text),
+                (None, Some(text)) => Cow::Owned(unescaped(text)),
+                (None, None) => Cow::Borrowed(raw),
+            }),
             Some(b'{' | b'[') => Self::Json(raw),
-            Some(b't') => Self::Bool(true),
-            Some(b'f') => Self::Bool(false),
-            Some(b'-' | b'0'..=b'9') => match Number::parse(raw) {
+            _ => Self::scalar(raw).unwrap_or(Self::Text(Cow::Borrowed(raw))),
+        }
+    }
+
+    /// Makes a value of a JSON number or word; `None` when it is neither. Python's `NaN` and
+    /// `Infinity` are nothing.
+    #[inline]
+    pub(super) fn scalar(raw: &'a str) -> Option<Self> {
+        Some(match raw.as_bytes() {
+            [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..] => match Number::of_json(raw) {
                 Some(Number::Int(number)) => Self::Int(number),
                 Some(Number::Float(number)) => Self::Float(number),
-                None => Self::Text(Cow::Borrowed(raw)),
+                None if raw.bytes().all(|byte| b"0123456789+-.eE".contains(&byte)) => {
+                    Self::Text(Cow::Borrowed(raw))
+                }
+                None => return None,
             },
-            _ => Self::Null,
-        }
+            b"null" | b"NaN" | b"Infinity" | b"-Infinity" => Self::Null,
+            b"true" => Self::Bool(true),
+            b"false" => Self::Bool(false),
+            _ => return None,
+        })
     }
 
     /// Returns the JSON text of an array or object, also of one written into a string.
@@ -88,7 +100,11 @@ impl<'a> Loose<'a> {
     /// for everything else.
     pub fn elements(&self) -> Option<u32> {
         match self {
-            Self::Json(raw) => serde_json::from_str::<Elements>(raw).ok()?.0,
+            Self::Json(raw) => {
+                let mut elements = 0_u32;
+                items(raw, |_| elements = elements.saturating_add(1)).ok()?;
+                Some(elements)
+            }
             Self::Text(text) => Some(u32::from(!text.is_empty())),
             _ => None,
         }
@@ -188,7 +204,16 @@ impl<'a> Loose<'a> {
 }
 
 /// Words that stand for "no value" in exports.
+#[inline]
 fn is_nothing(text: &str) -> bool {
+    // Most texts are longer than any of the words and have no white space around them.
+    if let [first, _, _, _, .., last] = text.as_bytes()
+        && first.is_ascii_graphic()
+        && last.is_ascii_graphic()
+        && text.len() > 4
+    {
+        return false;
+    }
     matches!(text.trim(), "" | "-" | "None" | "null" | "NULL" | "nan" | "NaN")
 }
 
@@ -202,6 +227,25 @@ pub enum Number {
 }
 
 impl Number {
+    /// Reads a number as JSON writes it; one beyond all floats is none.
+    #[inline]
+    fn of_json(text: &str) -> Option<Self> {
+        let (sign, digits) = match text.as_bytes() {
+            [b'-', digits @ ..] => (-1, digits),
+            digits => (1, digits),
+        };
+        // Up to 18 digits fit.
+        if digits.len() <= 18 {
+            let sum = digits.iter().try_fold(0_i64, |sum, digit| {
+                digit.is_ascii_digit().then(|| 10 * sum + i64::from(digit - b'0'))
+            });
+            if let Some(sum) = sum {
+                return Some(Self::Int(sign * sum));
+            }
+        }
+        Self::parse(text)
+    }
+
     fn parse(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(number) => Some(Self::Int(number)),
@@ -223,9 +267,14 @@ impl Number {
     }
 }
 
+/// Returns what stands between the quotes of a JSON string.
+fn inside(raw: &str) -> Option<&str> {
+    raw.strip_prefix('"')?.strip_suffix('"')
+}
+
 /// Returns the text of a JSON string without escapes.
 fn plain_string(raw: &str) -> Option<&str> {
-    let text = raw.strip_prefix('"')?.strip_suffix('"')?;
+    let text = inside(raw)?;
     memchr::memchr(b'\\', text.as_bytes()).is_none().then_some(text)
 }
 

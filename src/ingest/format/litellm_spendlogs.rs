@@ -1,4 +1,4 @@
-//! `LiteLLM_SpendLogs` rows, from JSONL or from a CSV dump of the table.
+//! `LiteLLM_SpendLogs` rows, from JSONL or from a CSV dump of the table (as objects of texts).
 //!
 //! `startTime` is the arrival, in UTC where it has no zone. `completionStartTime` is a first chunk
 //! only strictly between start and end (else the answer was not streamed). 0 tokens stand for
@@ -6,17 +6,19 @@
 //! caller-given tags. A success whose error is a client hang-up is `cancelled`. Cached counts
 //! above the input become null, with a flag. Source: `BerriAI/litellm`, `schema.prisma`.
 
-use super::litellm_wire::{Metadata, Places, Request, Response, Usage, Wire};
+use super::litellm_wire::{Choice, Request, Response, Wire, body, metadata_in_text, read_metadata};
 use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
 use crate::domain::record::{
     ArrivalSource, CacheStatus, Flag, Operation, RagLabel, RequestRecord, SessionSource, Status,
     TokenSource, TtftSource,
 };
 use crate::ingest::error::IngestError;
-use crate::ingest::loose::{Elements, FieldError, Loose};
+use crate::ingest::loose::{FieldError, Loose};
+use crate::ingest::pick::{self, Picker};
 use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
 use crate::ingest::stamp::{TimeColumn, zone_decision};
+use std::borrow::Cow;
 
 /// What the gateway writes as the owner of a key when there is none.
 pub(super) const NOBODY: &str = "default_user_id";
@@ -63,10 +65,19 @@ pub(super) const NOT_LLM: &[&str] = &[
 ];
 
 struct LitellmSpendlogs {
-    places: Places,
     start: TimeColumn,
     end: TimeColumn,
     first: TimeColumn,
+    row: Picker,
+    bodies: Bodies,
+}
+
+/// What reads the stored bodies.
+struct Bodies {
+    request: Picker,
+    response: Picker,
+    choice: Picker,
+    truncated: memchr::memmem::Finder<'static>,
 }
 
 /// Makes the adapter for one file.
@@ -94,8 +105,13 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
         }
         decisions.push(zone);
     }
-    let places = sample.header().map_or_else(Places::default, Places::of);
-    Ok((Box::new(LitellmSpendlogs { places, start, end, first }), decisions))
+    let bodies = Bodies {
+        request: Request::picker(),
+        response: Response::picker(),
+        choice: Choice::picker(),
+        truncated: memchr::memmem::Finder::new(TRUNCATED),
+    };
+    Ok((Box::new(LitellmSpendlogs { start, end, first, row: Wire::picker(), bodies }), decisions))
 }
 
 impl Adapter for LitellmSpendlogs {
@@ -106,21 +122,21 @@ impl Adapter for LitellmSpendlogs {
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let wire = match input {
-            Input::Json(line) => serde_json::from_str::<Wire<'_>>(line)?,
-            Input::Csv(row) => Wire::of_row(row, &self.places),
-            Input::Text(_) => {
-                out.drop("not_llm");
-                return Ok(());
+        let Input::Json(line) = input else {
+            out.drop("not_llm");
+            return Ok(());
+        };
+        let wire = Wire::read(&self.row, line)?;
+        let (text, stored);
+        let metadata = match metadata_in_text(&wire)? {
+            None => &wire,
+            Some(inside) => {
+                text = inside;
+                stored = read_metadata(&self.row, &text)?;
+                &stored
             }
         };
-        let metadata = match wire.metadata.as_deref() {
-            None => Metadata::default(),
-            Some(text) => serde_json::from_str(text).map_err(|_| {
-                FieldError::new("metadata", "is not the JSON object that LiteLLM writes")
-            })?,
-        };
-        if is_probe(&wire, &metadata) {
+        if is_probe(&wire, metadata) {
             out.drop("probe");
             return Ok(());
         }
@@ -136,17 +152,17 @@ impl Adapter for LitellmSpendlogs {
             out.drop("no_time");
             return Ok(());
         }
-        fill_names(&wire, &metadata, &mut record, shared);
-        fill_status(&wire, &metadata, &mut record, shared)?;
-        fill_tokens(&wire, &metadata, &mut record)?;
+        fill_names(&wire, metadata, &mut record, shared);
+        fill_status(&wire, metadata, &mut record, shared)?;
+        fill_tokens(&wire, metadata, &mut record)?;
         fill_cache(&wire, &mut record);
-        fill_content(&wire, &metadata, &mut record, shared);
+        self.bodies.fill(&wire, &mut record, shared);
+        if metadata.meta_searches.elements().is_some_and(|searches| searches > 0) {
+            record.rag_label = RagLabel::Explicit;
+            record.rag_evidence = vec![shared.name("vector_store_meta")];
+        }
         out.keep(record);
         Ok(())
-    }
-
-    fn wants_rows(&self) -> bool {
-        true
     }
 
     fn origin(&self) -> Origin {
@@ -201,13 +217,13 @@ impl LitellmSpendlogs {
     }
 }
 
-fn is_probe(wire: &Wire<'_>, metadata: &Metadata<'_>) -> bool {
+fn is_probe(wire: &Wire<'_>, metadata: &Wire<'_>) -> bool {
     [
         &wire.api_key,
-        &metadata.user_api_key,
-        &metadata.user_api_key_alias,
-        &metadata.user_api_key_team_id,
-        &metadata.user_api_key_team_alias,
+        &metadata.meta_key,
+        &metadata.meta_key_alias,
+        &metadata.meta_team,
+        &metadata.meta_team_alias,
     ]
     .into_iter()
     .any(|identity| identity.text() == Some(HEALTH_CHECK))
@@ -221,46 +237,42 @@ pub(super) fn operation(call_type: &str) -> Operation {
 
 fn fill_names(
     wire: &Wire<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &Wire<'_>,
     record: &mut RequestRecord,
     shared: &mut Shared,
 ) {
     record.response_model = shared.model(&wire.model);
     record.request_model = shared.model(&wire.model_group).or(record.response_model.clone());
     record.provider_name = shared.word(&wire.custom_llm_provider);
-    let hasher = &shared.hasher;
-    let hash = |column, value: &Loose<'_>| hasher.hash(column, &value.id()?);
+    let hash = |column, value: &Loose<'_>| shared.hash(column, value);
     record.request_id_hash = hash(Column::Request, &wire.request_id);
-    record.trace_id_hash = hash(Column::Trace, &metadata.litellm_trace_id);
+    record.trace_id_hash = hash(Column::Trace, &metadata.meta_trace);
     record.session_id_hash = hash(Column::Session, &wire.session_id);
     if record.session_id_hash.is_some() {
         record.session_source = SessionSource::Explicit;
     }
-    let key_owner = wire.user.id().filter(|id| **id != *NOBODY);
+    let key_owner = Some(&wire.user).filter(|user| user.text() != Some(NOBODY));
     record.user_hash =
-        hash(Column::User, &wire.end_user).or_else(|| hasher.hash(Column::User, &key_owner?));
+        hash(Column::User, &wire.end_user).or_else(|| hash(Column::User, key_owner?));
     record.key_hash = hash(Column::Key, &wire.api_key);
     record.tenant_hash =
-        hash(Column::Tenant, &wire.team_id).or(hash(Column::Tenant, &wire.organization_id));
+        hash(Column::Tenant, &wire.team_id).or_else(|| hash(Column::Tenant, &wire.organization_id));
     record.cost = wire.spend.float().filter(|cost| *cost >= 0.0);
 }
 
 fn fill_status(
     wire: &Wire<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &Wire<'_>,
     record: &mut RequestRecord,
     shared: &mut Shared,
 ) -> Result<(), FieldError> {
-    let word = wire.status.text().or(metadata.status.text());
-    let (mut code, mut class) = (None, None);
-    if let Some(error) = &metadata.error_information {
-        code = error.error_code.count("error_code").ok().flatten();
-        let known = code.and_then(|code| u16::try_from(code).ok());
-        record.http_status_code = known.filter(|code| (100..=999).contains(code));
-        record.error_type = shared.error_type(&error.error_class);
-        class = error.error_class.text();
-    }
-    let (status, hang_up) = status_of(word, code, class.unwrap_or_default())?;
+    let word = wire.status.text().or(metadata.meta_status.text());
+    let code = metadata.error_code.count("error_code").ok().flatten();
+    let known = code.and_then(|code| u16::try_from(code).ok());
+    record.http_status_code = known.filter(|code| (100..=999).contains(code));
+    record.error_type = shared.error_type(&metadata.error_class);
+    let class = metadata.error_class.text().unwrap_or_default();
+    let (status, hang_up) = status_of(word, code, class)?;
     record.status = status;
     if hang_up && word != Some("failure") {
         record.flags.push(Flag::ClientHangUp);
@@ -292,7 +304,7 @@ pub(super) fn status_of(
 
 fn fill_tokens(
     wire: &Wire<'_>,
-    metadata: &Metadata<'_>,
+    metadata: &Wire<'_>,
     record: &mut RequestRecord,
 ) -> Result<(), FieldError> {
     let input = wire.prompt_tokens.count("prompt_tokens")?;
@@ -317,24 +329,20 @@ fn fill_tokens(
     };
     record.input_token_source = source(record.input_tokens);
     record.output_token_source = source(record.output_tokens);
-    let usages = [&metadata.additional_usage_values, &metadata.usage_object];
-    let first = |pick: fn(&Usage<'_>) -> Option<u32>| {
-        usages.iter().filter_map(|usage| usage.as_ref()).find_map(pick)
+    let first = |values: [&Loose<'_>; 4]| {
+        values.into_iter().find_map(|value| value.count("").ok().flatten())
     };
-    record.cache_read_input_tokens = first(cached_tokens);
-    record.reasoning_output_tokens = first(reasoning_tokens);
+    record.cache_read_input_tokens = first([
+        &metadata.added_cached,
+        &metadata.added_cache_read,
+        &metadata.usage_cached,
+        &metadata.usage_cache_read,
+    ]);
+    let none = &Loose::Null;
+    record.reasoning_output_tokens =
+        first([&metadata.added_reasoning, &metadata.usage_reasoning, none, none]);
     record.drop_impossible_parts();
     Ok(())
-}
-
-fn cached_tokens(usage: &Usage<'_>) -> Option<u32> {
-    let details = usage.prompt_tokens_details.as_ref();
-    let detailed = details.and_then(|details| details.cached_tokens.count("").ok().flatten());
-    detailed.or_else(|| usage.cache_read_input_tokens.count("").ok().flatten())
-}
-
-fn reasoning_tokens(usage: &Usage<'_>) -> Option<u32> {
-    usage.completion_tokens_details.as_ref()?.reasoning_tokens.count("").ok().flatten()
 }
 
 fn fill_cache(wire: &Wire<'_>, record: &mut RequestRecord) {
@@ -351,60 +359,78 @@ fn fill_cache(wire: &Wire<'_>, record: &mut RequestRecord) {
     }
 }
 
-fn fill_content(
-    wire: &Wire<'_>,
-    metadata: &Metadata<'_>,
-    record: &mut RequestRecord,
-    shared: &mut Shared,
-) {
-    let bodies = [&wire.messages, &wire.response, &wire.proxy_server_request];
-    let mut truncated = bodies
-        .into_iter()
-        .flatten()
-        .any(|text| memchr::memmem::find(text.as_bytes(), TRUNCATED.as_bytes()).is_some());
-    let request: Request<'_> = read_body(wire.proxy_server_request.as_deref(), &mut truncated);
-    let response: Response<'_> = read_body(wire.response.as_deref(), &mut truncated);
-    record.stream = request.stream.truth();
-    let limits = [&request.max_completion_tokens, &request.max_tokens, &request.max_output_tokens];
-    record.max_tokens = limits.into_iter().find_map(|limit| limit.count("").ok().flatten());
-    record.temperature = request.temperature.float();
-    record.top_p = request.top_p.float();
-    record.message_count = request.messages.0;
-    record.tool_definition_count = request.tools.0;
-    let stored: Elements = read_body(wire.messages.as_deref(), &mut truncated);
-    let asked = [request.messages, request.input, request.prompt, stored];
-    let answered = [response.output, response.content];
-    if truncated {
-        record.flags.push(Flag::TruncatedBody);
+impl Bodies {
+    /// Reads the stored bodies, where there are any.
+    fn fill(&self, wire: &Wire<'_>, record: &mut RequestRecord, shared: &mut Shared) {
+        let mut truncated = false;
+        let mut visible = false;
+        if let Some(text) = self.stored(&wire.messages, &mut truncated) {
+            let mut messages = 0_u64;
+            let counted = pick::items(&text, |_| messages += 1);
+            truncated |= counted.as_ref().is_err_and(pick::is_cut);
+            visible |= counted.is_ok() && messages > 0;
+        }
+        if let Some(text) = self.stored(&wire.proxy_server_request, &mut truncated) {
+            let request = Request::read(&self.request, &text);
+            truncated |= request.as_ref().is_err_and(pick::is_cut);
+            visible |= fill_request(&request.unwrap_or_default(), record);
+        }
+        if let Some(text) = self.stored(&wire.response, &mut truncated) {
+            let response = Response::read(&self.response, &text);
+            truncated |= response.as_ref().is_err_and(pick::is_cut);
+            visible |= self.fill_response(&response.unwrap_or_default(), record, shared);
+        }
+        if truncated {
+            record.flags.push(Flag::TruncatedBody);
+        }
+        if visible {
+            record.rag_label = RagLabel::NoEvidence;
+        }
     }
-    let mut visible = asked.iter().chain(&answered).any(|part| part.0.is_some_and(|n| n > 0));
-    if let Some(choices) = response.choices.filter(|choices| !choices.is_empty()) {
-        visible = true;
-        record.finish_reasons = choices
-            .iter()
-            .filter_map(|choice| shared.finish_reason(&choice.finish_reason))
-            .collect();
-        let calls = choices.iter().filter_map(|choice| choice.message.as_ref());
-        let calls =
-            calls.fold(0_u32, |sum, message| sum.saturating_add(message.tool_calls.0.unwrap_or(0)));
-        record.tool_call_count = Some(calls);
+
+    /// Returns a stored body, and marks one with a text that the proxy cut.
+    fn stored<'a>(&self, column: &Loose<'a>, truncated: &mut bool) -> Option<Cow<'a, str>> {
+        let found = |text: &str| self.truncated.find(text.as_bytes()).is_some();
+        let text = body(column);
+        *truncated |= match (&text, column) {
+            (Some(text), _) | (None, Loose::Text(text)) => found(text),
+            _ => false,
+        };
+        text
     }
-    if metadata.searches.0.is_some_and(|searches| searches > 0) {
-        record.rag_label = RagLabel::Explicit;
-        record.rag_evidence = vec![shared.name("vector_store_meta")];
-    } else if visible {
-        record.rag_label = RagLabel::NoEvidence;
+
+    /// Fills what an answer shows; returns whether it shows any content.
+    fn fill_response(
+        &self,
+        response: &Response<'_>,
+        record: &mut RequestRecord,
+        shared: &mut Shared,
+    ) -> bool {
+        let filled = |part: &Loose<'_>| part.elements().is_some_and(|elements| elements > 0);
+        let visible = filled(&response.output) || filled(&response.content);
+        let Loose::Json(choices) = response.choices else { return visible };
+        let (mut found, mut calls) = (false, 0_u32);
+        let read = pick::items(choices, |item| {
+            let Ok(choice) = Choice::read(&self.choice, item) else { return };
+            found = true;
+            record.finish_reasons.extend(shared.finish_reason(&choice.finish_reason));
+            calls = calls.saturating_add(choice.tool_calls.elements().unwrap_or(0));
+        });
+        if read.is_ok() && found {
+            record.tool_call_count = Some(calls);
+        }
+        visible || found
     }
 }
 
-/// Reads a stored body; one that ends in the middle was cut by the logger, another that does not
-/// parse holds something else.
-fn read_body<'a, T: Default + serde::Deserialize<'a>>(
-    text: Option<&'a str>,
-    truncated: &mut bool,
-) -> T {
-    text.and_then(|text| {
-        serde_json::from_str(text).inspect_err(|error| *truncated |= error.is_eof()).ok()
-    })
-    .unwrap_or_default()
+/// Fills what a request shows; returns whether it shows any content.
+fn fill_request(request: &Request<'_>, record: &mut RequestRecord) -> bool {
+    record.stream = request.stream.truth();
+    record.max_tokens = request.max_tokens.count("").ok().flatten();
+    record.temperature = request.temperature.float();
+    record.top_p = request.top_p.float();
+    record.message_count = request.messages.elements();
+    record.tool_definition_count = request.tools.elements();
+    let asked = [record.message_count, request.input.elements(), request.prompt.elements()];
+    asked.into_iter().flatten().any(|elements| elements > 0)
 }
