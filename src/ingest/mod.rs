@@ -8,6 +8,7 @@
 //! rejected into a file ([`diagnostic`]).
 
 pub mod attempts;
+pub mod calls;
 pub mod chunk;
 pub mod codec;
 pub mod container;
@@ -30,8 +31,11 @@ mod remarks;
 pub mod rows;
 pub mod sample;
 pub mod sessionize;
+pub mod sessions;
+pub mod sort;
 pub mod source;
 pub mod stamp;
+pub mod ticks;
 
 pub use diagnostic::{RejectReason, Rejects};
 pub use error::IngestError;
