@@ -62,12 +62,11 @@ impl Link {
         };
         let end = row.end_time.unwrap_or(arrival).max(arrival);
         let until = match self {
-            Self::Attempt(_) if failed => end.0.saturating_add(MAX_PAUSE_US),
+            Self::Attempt(_) | Self::Trace(_) if failed => end.0.saturating_add(MAX_PAUSE_US),
             Self::Attempt(_) => arrival.0.saturating_add(rounding(row)),
             Self::Part(_) if row.end_time.is_none() => arrival.0.saturating_add(MAX_CALL_US),
             Self::Part(_) => end.0.saturating_add(PART_SLACK_US + row.arrival_resolution_us),
             Self::Version(_) => arrival.0.saturating_add(VERSION_SLACK_US),
-            Self::Trace(_) if failed => end.0.saturating_add(MAX_PAUSE_US),
             Self::Session(_) if failed => end.0.saturating_add(MAX_SESSION_PAUSE_US),
             Self::Trace(_) | Self::Session(_) => return None,
         };

@@ -17,7 +17,7 @@ mod repeats;
 use super::error::IngestError;
 use super::format::{Draft, Role};
 use crate::domain::convert;
-use crate::domain::trace::Decision;
+use crate::domain::trace::{Decision, IngestCounts};
 use evidence::Evidence;
 use links::Link;
 use repeats::{Repeat, Repeats};
@@ -46,6 +46,20 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
+    /// Moves the records that became no row from the kept ones to where they belong.
+    pub fn settle(&self, counts: &mut IngestCounts) {
+        counts.merged += self.merged;
+        let gone = self.merged + self.older_versions + self.side_spans;
+        counts.kept = counts.kept.saturating_sub(gone);
+        for (reason, gone) in
+            [("older_version", self.older_versions), ("side_span", self.side_spans)]
+        {
+            if gone > 0 {
+                *counts.dropped.entry(reason.to_owned()).or_insert(0) += gone;
+            }
+        }
+    }
+
     /// Returns what deserves a line at the end.
     pub fn decisions(&self) -> Vec<Decision> {
         let line = |count: u64, what: &str, why: &str| {

@@ -102,7 +102,7 @@ impl Chains {
         let shared = row.prefix_hash_scope != Some(HashScope::Session);
         let blocks = if shared { rolling(&row.prefix_block_hashes) } else { Vec::new() };
         let chain = draft.chain.as_deref();
-        if chain.is_none() && blocks.is_empty() {
+        if !row.is_generation() || (chain.is_none() && blocks.is_empty()) {
             return None;
         }
         if let Some(arrival) = row.arrival_time {

@@ -137,32 +137,29 @@ impl Linker {
         drop(chains);
         let sorted = ids.finish()?;
         let mut rows = sorted.iter()?;
-        let (mut sessions, mut single_ids) = (0, 0);
+        let (mut shared_ids, mut single_ids) = (0, 0);
         let mut group: Option<Group> = None;
         while let Some((key, bytes)) = rows.next()? {
             let [high, low, row_id] = key;
             let row = IdRow::decode(bytes).ok_or_else(|| damaged(&folder))?;
-            match group.as_mut().filter(|group| group.key == [high, low]) {
-                Some(group) => {
-                    if group.turns == 1 {
-                        sessions += 1;
-                        let first = group.place(None, group.last);
-                        places.push([group.last_row, EXPLICIT, 0], &first.encode())?;
-                    }
-                    let next = group.place(Some(group.last_row), row);
-                    places.push([row_id, EXPLICIT, 0], &next.encode())?;
-                    (group.last, group.last_row, group.turns) = (row, row_id, group.turns + 1);
-                }
-                None => {
-                    single_ids += u64::from(group.is_some_and(|group| group.turns == 1));
-                    group = Some(Group { key: [high, low], last: row, last_row: row_id, turns: 1 });
-                }
+            let Some(group) = group.as_mut().filter(|group| group.key == [high, low]) else {
+                single_ids += u64::from(group.is_some_and(|group| group.turns == 1));
+                group = Some(Group { key: [high, low], last: row, last_row: row_id, turns: 1 });
+                continue;
+            };
+            if group.turns == 1 {
+                shared_ids += 1;
+                let first = group.place(None, group.last);
+                places.push([group.last_row, EXPLICIT, 0], &first.encode())?;
             }
+            let next = group.place(Some(group.last_row), row);
+            places.push([row_id, EXPLICIT, 0], &next.encode())?;
+            (group.last, group.last_row, group.turns) = (row, row_id, group.turns + 1);
         }
         single_ids += u64::from(group.is_some_and(|group| group.turns == 1));
         drop(rows);
         let places = places.finish()?;
-        Ok(Sessions { places, counts, sessions, single_ids, keep_scenario, folder })
+        Ok(Sessions { places, counts, shared_ids, single_ids, keep_scenario, folder })
     }
 }
 
@@ -203,7 +200,8 @@ fn halves(hash: Hash128) -> [u64; 2] {
 pub struct Sessions {
     places: SortedBytes,
     counts: LinkCounts,
-    sessions: u64,
+    /// Ids of the log on at least two rows.
+    shared_ids: u64,
     single_ids: u64,
     keep_scenario: bool,
     folder: PathBuf,

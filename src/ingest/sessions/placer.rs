@@ -30,7 +30,7 @@ pub struct Placer<'a> {
     keep_scenario: bool,
     known: Known,
     links: LinkCounts,
-    sessions: u64,
+    shared_ids: u64,
     single_ids: u64,
     counts: Counts,
 }
@@ -86,7 +86,7 @@ impl<'a> Placer<'a> {
             keep_scenario: found.keep_scenario,
             known: Known::default(),
             links: found.counts,
-            sessions: found.sessions,
+            shared_ids: found.shared_ids,
             single_ids: found.single_ids,
             counts: Counts::default(),
         };
@@ -203,15 +203,15 @@ impl<'a> Placer<'a> {
             |what: &str, value: String, why: String| Decision { what: what.to_owned(), value, why };
         let mut lines = Vec::new();
         let counts = &self.counts;
-        if self.sessions + self.single_ids + counts.inferred_sessions > 0 {
+        if self.shared_ids + self.single_ids + counts.inferred_sessions > 0 {
             let single = format!("ids on one row only are no sessions: {}", self.single_ids);
             let why = match counts.inferred_sessions {
                 0 => single,
                 inferred => {
-                    format!("{} by ids of the log, {inferred} inferred; {single}", self.sessions)
+                    format!("{} by ids of the log, {inferred} inferred; {single}", self.shared_ids)
                 }
             };
-            let value = (self.sessions + counts.inferred_sessions).to_string();
+            let value = (self.shared_ids + counts.inferred_sessions).to_string();
             lines.push(line("sessions", value, why));
         }
         let linked: u64 = counts.rules.iter().sum();

@@ -124,7 +124,9 @@ fn messages_continue_a_request_and_its_answer() {
     other.row.key_hash = Some(Hash128([2; 16]));
     assert_eq!(found(first(), other), NONE, "another key");
     let mut user = [first(), second()];
-    user.iter_mut().for_each(|draft| draft.row.user_hash = Some(Hash128([9; 16])));
+    for draft in &mut user {
+        draft.row.user_hash = Some(Hash128([9; 16]));
+    }
     user[1].row.key_hash = Some(Hash128([2; 16]));
     assert_eq!(last(user.to_vec()), chained, "one user with two keys");
     let mut cut = second();

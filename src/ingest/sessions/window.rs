@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn a_full_window_lets_the_oldest_go() {
-        let mut window = Window::default();
-        window.max_bytes = 3 * turn(0, 0, 1).weight_bytes();
+        let max_bytes = 3 * turn(0, 0, 1).weight_bytes();
+        let mut window = Window { max_bytes, ..Window::default() };
         for row in 0..10 {
             window.add(turn(row, 0, row + 1));
         }
