@@ -7,7 +7,6 @@
 //! answers are never kept. Every record read is kept, merged, dropped for a named reason, or
 //! rejected into a file ([`diagnostic`]).
 
-pub mod attempts;
 pub mod calls;
 pub mod chunk;
 pub mod codec;
@@ -30,9 +29,7 @@ mod read;
 mod remarks;
 pub mod rows;
 pub mod sample;
-pub mod sessionize;
 pub mod sessions;
-pub mod sort;
 pub mod source;
 pub mod stamp;
 pub mod ticks;
@@ -44,15 +41,16 @@ pub use quality::Quality;
 
 use crate::domain::convert;
 use crate::domain::record::RequestRecord;
-use crate::domain::trace::{Decision, TraceMetadata};
-use attempts::Attempts;
+use crate::domain::trace::TraceMetadata;
+use calls::Calls;
 use codec::Names;
 use external::{External, MergedBytes, SortedBytes};
 use format::{Draft, Shared};
 use privacy::Hasher;
 use read::{Taken, read_file};
-use sessionize::SessionCounts;
+use sessions::Linker;
 use source::Progress;
+use ticks::Ticks;
 use std::path::{Path, PathBuf};
 
 /// Rows handed on at once, in bytes of memory.
@@ -141,11 +139,7 @@ pub fn ingest(
     metadata.decisions.extend(remarks::decisions(&shared, &options.hints.zone));
     drop(shared);
     let sorted = sorter.finish()?;
-    let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
-    let (quality, merged) =
-        write_rows(&sorted, &options.spill_folder, keep_scenario, &mut metadata.decisions, sink)?;
-    metadata.counts.merged = merged;
-    metadata.counts.kept -= merged;
+    let quality = write_rows(&sorted, options, &mut metadata, sink)?;
     metadata.counts.rejected = rejects.total();
     let counts = &metadata.counts;
     assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
@@ -187,35 +181,31 @@ impl Iterator for Drafts<'_> {
     }
 }
 
-fn rows_of<'s>(
-    sorted: &'s SortedBytes,
-    folder: &'s Path,
-) -> Result<impl Iterator<Item = Result<RequestRecord, IngestError>> + use<'s>, IngestError> {
-    Ok(Drafts::new(sorted, folder)?.map(|draft| draft.map(|draft| draft.row)))
-}
-
-/// Merges attempts, numbers sessions, and hands the rows on.
+/// Puts calls and sessions together, and hands the rows on.
+///
+/// Two passes: the first finds the sessions, the second writes the rows.
 fn write_rows(
     sorted: &SortedBytes,
-    folder: &Path,
-    keep_scenario: bool,
-    decisions: &mut Vec<Decision>,
+    options: &Options,
+    metadata: &mut TraceMetadata,
     sink: Sink<'_>,
-) -> Result<(Quality, u64), IngestError> {
-    let mut counts = SessionCounts::default();
-    for row in Attempts::new(rows_of(sorted, folder)?) {
-        counts.observe(&row?);
+) -> Result<Quality, IngestError> {
+    let folder = &options.spill_folder;
+    let mut linker = Linker::new(options, folder);
+    for (row_id, draft) in (0..).zip(Calls::new(Drafts::new(sorted, folder)?)) {
+        linker.observe(&draft?, row_id)?;
     }
-    let mut sessions = counts.finish(keep_scenario);
-    let mut quality = Quality::default();
-    let mut rows = Attempts::new(rows_of(sorted, folder)?);
+    let sessions = linker.finish()?;
+    let mut placer = sessions.placer()?;
+    let (mut quality, mut ticks) = (Quality::default(), Ticks::default());
+    let mut calls = Calls::new(Drafts::new(sorted, folder)?);
     let (mut batch, mut batch_bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next().transpose()? {
-        let mut row = row;
-        sessions.place(&mut row);
-        quality.observe(&row);
-        batch_bytes += row.weight_bytes();
-        batch.push(row);
+    while let Some(mut draft) = calls.next().transpose()? {
+        placer.place(&mut draft)?;
+        ticks.observe(&draft.row);
+        quality.observe(&draft.row);
+        batch_bytes += draft.row.weight_bytes();
+        batch.push(draft.row);
         if batch_bytes >= BATCH_BYTES {
             sink(std::mem::take(&mut batch))?;
             batch_bytes = 0;
@@ -224,21 +214,11 @@ fn write_rows(
     if !batch.is_empty() {
         sink(batch)?;
     }
-    if sessions.sessions() + sessions.single_ids() > 0 {
-        decisions.push(Decision {
-            what: "sessions".to_owned(),
-            value: sessions.sessions().to_string(),
-            why: format!("ids on one row only are no sessions: {}", sessions.single_ids()),
-        });
-    }
-    if rows.merged_by_session() > 0 {
-        decisions.push(Decision {
-            what: "attempts linked by session id".to_owned(),
-            value: rows.merged_by_session().to_string(),
-            why: "no trace id; one model and input, and a failure up to 5 s before".to_owned(),
-        });
-    }
-    Ok((quality, rows.merged()))
+    calls.counts().settle(&mut metadata.counts);
+    metadata.decisions.extend(placer.report());
+    metadata.decisions.extend(calls.counts().decisions());
+    metadata.decisions.extend(ticks.decision());
+    Ok(quality)
 }
 
 #[cfg(test)]
