@@ -4,13 +4,15 @@
 //!
 //! - `span_retrieval` (explicit): a retrieval in the trace of the request started up to 10 minutes
 //!   before it.
-//! - `embed_before_weak` (heuristic): an embedding or reranking by the same user or key ended up to
-//!   5 s before, and no request before this one follows it. The texts are not compared.
+//! - `embed_before` (strong): an embedding or reranking by the same user or key ended up to 5 s
+//!   before, of the text of the request's last user message, as far as hashes tell.
+//! - `embed_before_weak` (heuristic): the same where a text is not known; it explains one request.
 //!
 //! Tables are bounded in time and size; beyond it the oldest entry goes.
 
-use crate::domain::record::{Hash128, RagLabel, RequestRecord, Status};
+use crate::domain::record::{Hash128, RagLabel, RequestRecord};
 use crate::domain::time::WallTime;
+use crate::ingest::format::Draft;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ pub(super) struct Evidence {
     embeddings: Lately,
     span_retrieval: Arc<str>,
     embed_before: Arc<str>,
+    embed_before_weak: Arc<str>,
 }
 
 impl Evidence {
@@ -38,25 +41,28 @@ impl Evidence {
             retrievals: Lately::default(),
             embeddings: Lately::default(),
             span_retrieval: "span_retrieval".into(),
-            embed_before: "embed_before_weak".into(),
+            embed_before: "embed_before".into(),
+            embed_before_weak: "embed_before_weak".into(),
         }
     }
 
     /// Takes note of a retrieval in a trace.
     pub(super) fn note_retrieval(&mut self, trace: Hash128, started: Option<WallTime>) {
         if let Some(started) = started {
-            self.retrievals.add(trace, started, started);
+            self.retrievals.add(trace, started, Event { number: 0, ended: started, text: None });
         }
     }
 
     /// Labels a row by what was before it, and takes note of it where it is an embedding.
-    pub(super) fn mark(&mut self, row: &mut RequestRecord) {
+    pub(super) fn mark(&mut self, draft: &mut Draft) {
+        let row = &mut draft.row;
         let Some(arrival) = row.arrival_time else { return };
         let owner = row.user_hash.or(row.key_hash);
+        let text = draft.chain.as_deref().and_then(|chain| chain.last_user);
         if !row.is_generation() {
-            let end = row.end_time.unwrap_or(arrival);
-            if let Some(owner) = owner.filter(|_| row.status != Status::Error) {
-                self.embeddings.add(owner, arrival, end);
+            if let Some(owner) = owner.filter(|_| !row.status.is_failure()) {
+                let ended = row.end_time.unwrap_or(arrival);
+                self.embeddings.add(owner, arrival, Event { number: 0, ended, text });
             }
             return;
         }
@@ -67,12 +73,16 @@ impl Evidence {
         {
             note(row, RagLabel::Explicit, &self.span_retrieval);
         }
-        let just_ended = |end: WallTime| (0..=EMBEDDING_US).contains(&arrival.micros_since(end));
-        if let Some(owner) = owner
-            && let Some(found) = self.embeddings.latest(owner, just_ended)
-        {
+        let Some(owner) = owner else { return };
+        let before =
+            |event: &Event| (0..=EMBEDDING_US).contains(&arrival.micros_since(event.ended));
+        let same = |event: &Event| before(event) && text.is_some() && event.text == text;
+        let unknown = |event: &Event| before(event) && (text.is_none() || event.text.is_none());
+        if self.embeddings.latest(owner, same).is_some() {
+            note(row, RagLabel::Strong, &self.embed_before);
+        } else if let Some(found) = self.embeddings.latest(owner, unknown) {
             self.embeddings.claim(owner, found);
-            note(row, RagLabel::Heuristic, &self.embed_before);
+            note(row, RagLabel::Heuristic, &self.embed_before_weak);
         }
     }
 }
@@ -85,11 +95,20 @@ fn note(row: &mut RequestRecord, label: RagLabel, rule: &Arc<str>) {
     }
 }
 
-/// Instants by id, the oldest ones forgotten.
+/// A retrieval or an embedding.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    number: u64,
+    ended: WallTime,
+    /// Hash of the text, where it is known.
+    text: Option<Hash128>,
+}
+
+/// Events by id, the oldest ones forgotten.
 #[derive(Debug, Default)]
 struct Lately {
-    /// Number and end of each entry, the latest one last.
-    by_id: HashMap<Hash128, VecDeque<(u64, WallTime)>, foldhash::fast::FixedState>,
+    /// The events of an id, the latest one last.
+    by_id: HashMap<Hash128, VecDeque<Event>, foldhash::fast::FixedState>,
     /// Id and start, in order of the starts.
     order: VecDeque<(Hash128, WallTime)>,
     /// Number of the first entry in `order`.
@@ -97,13 +116,13 @@ struct Lately {
 }
 
 impl Lately {
-    fn add(&mut self, id: Hash128, started: WallTime, ended: WallTime) {
+    fn add(&mut self, id: Hash128, started: WallTime, event: Event) {
         if self.order.len() >= MAX_ENTRIES {
             self.forget_first();
         }
         let number = self.first + crate::domain::convert::count(self.order.len());
         self.order.push_back((id, started));
-        self.by_id.entry(id).or_default().push_back((number, ended));
+        self.by_id.entry(id).or_default().push_back(Event { number, ..event });
     }
 
     /// Forgets what started more than `age_us` before `now`.
@@ -117,7 +136,7 @@ impl Lately {
         let Some((id, _)) = self.order.pop_front() else { return };
         self.first += 1;
         if let Some(entries) = self.by_id.get_mut(&id) {
-            while entries.front().is_some_and(|(number, _)| *number < self.first) {
+            while entries.front().is_some_and(|event| event.number < self.first) {
                 entries.pop_front();
             }
             if entries.is_empty() {
@@ -126,16 +145,16 @@ impl Lately {
         }
     }
 
-    /// Returns the number of the latest entry of an id whose end is as asked.
-    fn latest(&self, id: Hash128, is_wanted: impl Fn(WallTime) -> bool) -> Option<u64> {
+    /// Returns the number of the latest event of an id that is as wanted.
+    fn latest(&self, id: Hash128, is_wanted: impl Fn(&Event) -> bool) -> Option<u64> {
         let entries = self.by_id.get(&id)?;
-        entries.iter().rev().take(8).find(|(_, end)| is_wanted(*end)).map(|(number, _)| *number)
+        entries.iter().rev().take(8).find(|event| is_wanted(event)).map(|event| event.number)
     }
 
     /// Takes an entry away, so that it explains one request only.
     fn claim(&mut self, id: Hash128, number: u64) {
         if let Some(entries) = self.by_id.get_mut(&id) {
-            entries.retain(|(known, _)| *known != number);
+            entries.retain(|event| event.number != number);
             if entries.is_empty() {
                 self.by_id.remove(&id);
             }

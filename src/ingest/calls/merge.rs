@@ -252,6 +252,6 @@ fn fill_chain(chain: &mut Option<Box<Chain>>, other: Option<&Chain>) {
     if chain.exchanges.is_empty() {
         chain.exchanges.clone_from(&other.exchanges);
     }
-    fill_missing!(chain, other: with_answer, with_answer_no_system, last_exchange, previous, own);
+    fill_missing!(chain, other: with_answer, with_answer_no_system, last_exchange, last_user, previous, own);
     chain.is_incomplete |= other.is_incomplete;
 }

@@ -174,7 +174,7 @@ impl<I: Iterator<Item = Result<Draft, IngestError>>> Calls<I> {
             Repeat::SameId => self.counts.repeated_ids += 1,
             Repeat::None => {}
         }
-        self.evidence.mark(&mut draft.row);
+        self.evidence.mark(&mut draft);
         for link in Link::all_of(&draft).into_iter().flatten() {
             let Some(number) = self.open.get(&link).copied() else { continue };
             let continued = self

@@ -351,6 +351,31 @@ fn an_embedding_just_before_hints_at_one_request() {
 }
 
 #[test]
+fn an_embedding_of_the_question_is_strong_evidence() {
+    let labels = |embedded: Option<u8>, asked: Option<u8>| {
+        let draft = |second: (i64, i64), operation, text: Option<u8>| {
+            let mut row = row(0, second, Status::Ok);
+            row.key_hash = Some(Hash128([4; 16]));
+            row.operation = operation;
+            let last_user = text.map(|text| Hash128([text; 16]));
+            Draft {
+                row,
+                join: None,
+                chain: Some(Box::new(Chain { last_user, ..Chain::default() })),
+            }
+        };
+        let asks = draft((10, 11), Operation::Chat, asked);
+        let (rows, _) =
+            run(vec![draft((4, 5), Operation::Embeddings, embedded), asks.clone(), asks]);
+        [rows[1].row.rag_label, rows[2].row.rag_label]
+    };
+    assert_eq!(labels(Some(1), Some(1)), [RagLabel::Strong; 2], "a retry has it too");
+    assert_eq!(labels(Some(1), Some(2)), [RagLabel::Unknowable; 2], "another text");
+    assert_eq!(labels(None, Some(1))[0], RagLabel::Heuristic);
+    assert_eq!(labels(Some(1), None)[0], RagLabel::Heuristic);
+}
+
+#[test]
 fn a_log_given_twice_gives_its_rows_once() {
     let mut request = row(0, (0, 1), Status::Ok);
     request.request_id_hash = Some(Hash128([6; 16]));

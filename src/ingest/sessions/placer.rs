@@ -144,12 +144,14 @@ impl<'a> Placer<'a> {
         let parent = inferred.parent.and_then(|parent| self.known.rows.get(&parent).copied());
         let Some(parent) = parent.filter(|parent| parent.is_explicit) else { return explicit };
         let is_right = parent.session == explicit.session;
-        self.counts.measured += 1;
-        self.counts.right += u64::from(is_right);
-        // A named response is the parent for certain; the row before need not be.
-        if is_right && inferred.source == SessionSource::ResponseChain {
+        if inferred.source != SessionSource::ResponseChain {
+            self.counts.measured += 1;
+            self.counts.right += u64::from(is_right);
+        } else if is_right {
+            // A named response is the parent for certain; the row before need not be.
             return Place { parent: inferred.parent, think_us: inferred.think_us, ..explicit };
         }
+        // A parent of another session is that of an agent that started this one.
         explicit
     }
 
