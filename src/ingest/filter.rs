@@ -11,7 +11,6 @@ use super::format::Zone;
 use super::privacy::{Column, Hasher};
 use super::stamp;
 use crate::domain::record::{Hash128, Operation, RequestRecord, Status};
-use crate::domain::scenario::Scenario;
 use crate::domain::time::{Nanos, WallTime};
 use crate::domain::trace::Decision;
 use std::collections::BTreeMap;
@@ -44,14 +43,13 @@ enum Condition {
     Model(Vec<String>),
     Status(Vec<Status>),
     Operation(Vec<Operation>),
-    Scenario(Vec<Scenario>),
     User(Vec<Hash128>),
     Key(Vec<Hash128>),
     Tenant(Vec<Hash128>),
 }
 
 /// The keys of `--where`.
-const KEYS: &str = "model, tenant, status, user, key, scenario or operation";
+const KEYS: &str = "model, tenant, status, user, key or operation";
 
 impl Filter {
     /// Reads what the user typed. Several conditions of one key: any of their values; of several
@@ -155,7 +153,6 @@ impl Condition {
             "operation" => {
                 Self::Operation(words(&values, Operation::parse, &names(Operation::ALL))?)
             }
-            "scenario" => Self::Scenario(words(&values, Scenario::parse, &names(Scenario::ALL))?),
             "user" => Self::User(hashes(Column::User)),
             "key" => Self::Key(hashes(Column::Key)),
             "tenant" => Self::Tenant(hashes(Column::Tenant)),
@@ -169,7 +166,6 @@ impl Condition {
             (Self::Model(a), Self::Model(b)) => a.extend_from_slice(b),
             (Self::Status(a), Self::Status(b)) => a.extend_from_slice(b),
             (Self::Operation(a), Self::Operation(b)) => a.extend_from_slice(b),
-            (Self::Scenario(a), Self::Scenario(b)) => a.extend_from_slice(b),
             (Self::User(a), Self::User(b))
             | (Self::Key(a), Self::Key(b))
             | (Self::Tenant(a), Self::Tenant(b)) => a.extend_from_slice(b),
@@ -190,7 +186,6 @@ impl Condition {
                 .any(|model| names.iter().any(|name| **name == **model)),
             Self::Status(statuses) => statuses.contains(&row.status),
             Self::Operation(operations) => operations.contains(&row.operation),
-            Self::Scenario(scenarios) => scenarios.contains(&row.scenario),
             Self::User(hashes) => among(hashes, row.user_hash),
             Self::Key(hashes) => among(hashes, row.key_hash),
             Self::Tenant(hashes) => among(hashes, row.tenant_hash),
@@ -202,7 +197,6 @@ impl Condition {
             Self::Model(_) => "model",
             Self::Status(_) => "status",
             Self::Operation(_) => "operation",
-            Self::Scenario(_) => "scenario",
             Self::User(_) => "user",
             Self::Key(_) => "key",
             Self::Tenant(_) => "tenant",
@@ -214,7 +208,6 @@ impl Condition {
             Self::Model(_) => "where_model",
             Self::Status(_) => "where_status",
             Self::Operation(_) => "where_operation",
-            Self::Scenario(_) => "where_scenario",
             Self::User(_) => "where_user",
             Self::Key(_) => "where_key",
             Self::Tenant(_) => "where_tenant",
@@ -228,7 +221,6 @@ impl Condition {
         match self {
             Self::Status(words) => names(words),
             Self::Operation(words) => names(words),
-            Self::Scenario(words) => names(words),
             Self::Model(values) => counted(values.len()),
             Self::User(values) | Self::Key(values) | Self::Tenant(values) => counted(values.len()),
         }
@@ -396,7 +388,6 @@ mod tests {
         let reason = |text| parse(None, None, &[text]).unwrap().keep(&row);
         assert_eq!(reason("tenant=t"), Err("where_tenant"));
         assert_eq!(reason("key=k"), Err("where_key"));
-        assert_eq!(reason("scenario=rag|agent"), Err("where_scenario"));
         assert_eq!(reason("operation=chat"), Err("where_operation"));
         assert_eq!(reason("status=unknown"), Ok(()));
     }
@@ -415,7 +406,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let refuse = |text: &str| parse(None, None, &[text]).unwrap_err();
-        insta::assert_snapshot!(refuse("colour=red"), @"--where: expected the key model, tenant, status, user, key, scenario or operation, found `colour`");
+        insta::assert_snapshot!(refuse("colour=red"), @"--where: expected the key model, tenant, status, user, key or operation, found `colour`");
         insta::assert_snapshot!(refuse("model"), @"--where: expected `KEY=VALUE` or `KEY=VALUE|VALUE`, found `model=`");
         insta::assert_snapshot!(refuse("user=alice|"), @"--where: expected `KEY=VALUE` or `KEY=VALUE|VALUE`, found `user=`");
         insta::assert_snapshot!(refuse("status=fine"), @"--where: expected ok, error, cancelled, timeout, rate_limited, unknown, found `fine`");

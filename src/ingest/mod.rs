@@ -7,7 +7,7 @@
 //! answers are never kept. Every record read is kept, merged, dropped for a named reason, or
 //! rejected into a file ([`diagnostic`]).
 
-pub mod attempts;
+pub mod calls;
 pub mod chunk;
 pub mod codec;
 pub mod container;
@@ -31,9 +31,10 @@ mod read;
 mod remarks;
 pub mod rows;
 pub mod sample;
-pub mod sessionize;
+pub mod sessions;
 pub mod source;
 pub mod stamp;
+pub mod ticks;
 
 pub use diagnostic::{RejectReason, Rejects};
 pub use error::IngestError;
@@ -43,16 +44,18 @@ pub use quality::Quality;
 
 use crate::domain::convert;
 use crate::domain::record::RequestRecord;
-use crate::domain::trace::{Decision, TraceMetadata};
-use attempts::Attempts;
+use crate::domain::time::WallTime;
+use crate::domain::trace::TraceMetadata;
+use calls::Calls;
 use codec::Names;
 use external::{External, MergedBytes, SortedBytes};
 use filter::Sieve;
 use format::{Draft, Shared};
 use privacy::Hasher;
 use read::{Taken, read_file};
-use sessionize::SessionCounts;
+use sessions::Linker;
 use source::Progress;
+use ticks::Ticks;
 use std::path::{Path, PathBuf};
 
 /// Rows handed on at once, in bytes of memory.
@@ -141,11 +144,11 @@ pub fn ingest(
     let ((), shared) = pool::with_pool(options.threads, shared, |pool| {
         inputs.iter().try_for_each(|path| read_file(path, options, progress, pool, &mut taken))
     })?;
-    let Taken { sorter, rejects, mut metadata, explained, .. } = taken;
+    let Taken { sorter, rejects, mut metadata, explained, latest, .. } = taken;
     metadata.decisions.extend(remarks::decisions(&shared, &options.hints.zone));
     drop(shared);
     let sorted = sorter.finish()?;
-    let quality = write_rows(&sorted, options, &mut metadata, sink)?;
+    let quality = write_rows(&sorted, (options, latest), &mut metadata, sink)?;
     metadata.counts.rejected = rejects.total();
     let counts = &metadata.counts;
     assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
@@ -187,46 +190,44 @@ impl Iterator for Drafts<'_> {
     }
 }
 
-fn rows_of<'s>(
-    sorted: &'s SortedBytes,
-    folder: &'s Path,
-) -> Result<impl Iterator<Item = Result<RequestRecord, IngestError>> + use<'s>, IngestError> {
-    Ok(Drafts::new(sorted, folder)?.map(|draft| draft.map(|draft| draft.row)))
-}
-
-/// Merges attempts, leaves out what the filter does not want, numbers sessions, and hands the rows
+/// Puts calls and sessions together, leaves out what the filter does not want, and hands the rows
 /// on.
+///
+/// Two passes: the first finds the sessions, the second writes the rows.
 fn write_rows(
     sorted: &SortedBytes,
-    options: &Options,
+    (options, latest): (&Options, Option<WallTime>),
     metadata: &mut TraceMetadata,
     sink: Sink<'_>,
 ) -> Result<Quality, IngestError> {
-    let mut counts = SessionCounts::default();
     let folder = &options.spill_folder;
-    let mut last_arrival = None;
-    for row in Attempts::new(rows_of(sorted, folder)?) {
-        let row = row?;
-        last_arrival = last_arrival.max(row.arrival_time);
-        counts.observe(&row);
+    let mut linker = Linker::new(options, folder);
+    let mut sieve = Sieve::new(&options.filter, latest);
+    let mut row_id = 0;
+    for draft in Calls::new(Drafts::new(sorted, folder)?) {
+        let draft = draft?;
+        if sieve.keep(&draft.row) {
+            linker.observe(&draft, row_id)?;
+            row_id += 1;
+        }
     }
-    let mut sieve = Sieve::new(&options.filter, last_arrival);
-    let keep_scenario = options.hints.map.iter().any(|(field, _)| *field == "scenario");
-    let mut sessions = counts.finish(keep_scenario);
-    let mut quality = Quality::default();
-    let mut rows = Attempts::new(rows_of(sorted, folder)?);
+    let sessions = linker.finish()?;
+    let mut sieve = Sieve::new(&options.filter, latest);
+    let mut placer = sessions.placer()?;
+    let (mut quality, mut ticks) = (Quality::default(), Ticks::default());
+    let mut calls = Calls::new(Drafts::new(sorted, folder)?);
     let (mut batch, mut batch_bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next().transpose()? {
-        let mut row = row;
-        sessions.classify(&mut row);
-        if !sieve.keep(&row) {
+    while let Some(mut draft) = calls.next().transpose()? {
+        if !sieve.keep(&draft.row) {
             continue;
         }
-        sessions.place(&mut row);
+        placer.place(&mut draft)?;
+        let mut row = draft.row;
         if !options.prefix_hashes {
             row.prefix_block_hashes = Vec::new();
             (row.prefix_block_size, row.prefix_hash_scope) = (None, None);
         }
+        ticks.observe(&row);
         quality.observe(&row);
         batch_bytes += row.weight_bytes();
         batch.push(row);
@@ -238,27 +239,16 @@ fn write_rows(
     if !batch.is_empty() {
         sink(batch)?;
     }
-    let (dropped, mut decisions) = sieve.finish();
-    metadata.counts.merged = rows.merged();
-    metadata.counts.kept -= rows.merged() + filter::total(&dropped);
+    calls.counts().settle(&mut metadata.counts);
+    let (dropped, decisions) = sieve.finish();
+    metadata.counts.kept -= filter::total(&dropped);
     for (reason, count) in dropped {
         *metadata.counts.dropped.entry(reason.to_owned()).or_insert(0) += count;
     }
-    if sessions.sessions() + sessions.single_ids() > 0 {
-        decisions.push(Decision {
-            what: "sessions".to_owned(),
-            value: sessions.sessions().to_string(),
-            why: format!("ids on one row only are no sessions: {}", sessions.single_ids()),
-        });
-    }
-    if rows.merged_by_session() > 0 {
-        decisions.push(Decision {
-            what: "attempts linked by session id".to_owned(),
-            value: rows.merged_by_session().to_string(),
-            why: "no trace id; one model and input, and a failure up to 5 s before".to_owned(),
-        });
-    }
     metadata.decisions.extend(decisions);
+    metadata.decisions.extend(placer.report());
+    metadata.decisions.extend(calls.counts().decisions());
+    metadata.decisions.extend(ticks.decision());
     Ok(quality)
 }
 

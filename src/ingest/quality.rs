@@ -4,7 +4,7 @@
 //! seen. A column's coverage is the share of rows that have it. Printed by `cli`, in this order.
 
 use crate::domain::convert;
-use crate::domain::record::{Flag, RequestRecord, Status};
+use crate::domain::record::{Flag, RagLabel, RequestRecord, SessionSource, Status};
 use crate::domain::time::WallTime;
 use crate::domain::trace::TraceMetadata;
 
@@ -27,11 +27,29 @@ const COLUMNS: &[(&str, HasValue)] = &[
     ("prefix_blocks", |row| !row.prefix_block_hashes.is_empty()),
 ];
 
+/// Further columns, shown where some row has them: few logs do.
+const RARER: &[(&str, HasValue)] = &[
+    ("response_model", |row| row.response_model.is_some()),
+    ("key", |row| row.key_hash.is_some()),
+    ("http_status", |row| row.http_status_code.is_some()),
+    ("max_tokens", |row| row.max_tokens.is_some()),
+    ("reasoning_tokens", |row| row.reasoning_output_tokens.is_some()),
+    ("queue_time", |row| row.queue_time_us.is_some()),
+    ("messages", |row| row.message_count.is_some()),
+    ("tools", |row| row.tool_definition_count.is_some_and(|tools| tools > 0)),
+    ("images", |row| row.image_count.is_some_and(|images| images > 0)),
+    ("parent", |row| row.parent_row_id.is_some()),
+];
+
 /// What was seen in the rows of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quality {
     rows: u64,
     covered: [u64; COLUMNS.len()],
+    rarer: [u64; RARER.len()],
+    sessions: [u64; SessionSource::ALL.len()],
+    labels: [u64; RagLabel::ALL.len()],
+    overlaps: u64,
     statuses: [u64; Status::ALL.len()],
     flags: [u64; Flag::ALL.len()],
     zero_output: u64,
@@ -49,6 +67,16 @@ impl Quality {
         for (count, (_, has_value)) in self.covered.iter_mut().zip(COLUMNS) {
             *count += u64::from(has_value(row));
         }
+        for (count, (_, has_value)) in self.rarer.iter_mut().zip(RARER) {
+            *count += u64::from(has_value(row));
+        }
+        for (count, source) in self.sessions.iter_mut().zip(SessionSource::ALL) {
+            *count += u64::from(row.session_source == *source);
+        }
+        for (count, label) in self.labels.iter_mut().zip(RagLabel::ALL) {
+            *count += u64::from(row.rag_label == *label);
+        }
+        self.overlaps += u64::from(row.think_time_us.is_some_and(|think| think < 0));
         for (count, status) in self.statuses.iter_mut().zip(Status::ALL) {
             *count += u64::from(row.status == *status);
         }
@@ -124,10 +152,31 @@ impl Quality {
         for ((name, _), count) in COLUMNS.iter().zip(self.covered) {
             line(&format!("has {name}"), self.share(count));
         }
+        for (name, count) in self.only_where_seen() {
+            line(&name, self.share(count));
+        }
         for decision in &metadata.decisions {
             line(&decision.what, format!("{} ({})", decision.value, decision.why));
         }
         lines
+    }
+
+    /// Returns the lines that appear only where some row has what they count.
+    fn only_where_seen(&self) -> Vec<(String, u64)> {
+        let rarer = RARER.iter().zip(self.rarer).map(|((name, _), n)| (format!("has {name}"), n));
+        let sessions = SessionSource::ALL.iter().zip(self.sessions);
+        let sessions = sessions
+            .filter(|(source, _)| **source != SessionSource::None)
+            .map(|(source, count)| (format!("session by {source}"), count));
+        let overlaps = std::iter::once(("turns that overlap".to_owned(), self.overlaps));
+        // Where nothing could be judged, there is nothing to tell apart.
+        let judged = RagLabel::ALL.iter().zip(self.labels);
+        let judged = judged.clone().filter(move |_| {
+            judged.clone().any(|(label, count)| *label != RagLabel::Unknowable && count > 0)
+        });
+        let labels = judged.map(|(label, count)| (format!("retrieval {label}"), count));
+        let lines = rarer.chain(sessions).chain(overlaps).chain(labels);
+        lines.filter(|(_, count)| *count > 0).collect()
     }
 
     fn share(&self, count: u64) -> String {
@@ -204,6 +253,36 @@ mod tests {
         "#);
         assert_eq!(quality.with_status(Status::Error), 1);
         assert_eq!(quality.with_flag(Flag::StartEqualsEnd), 1);
+    }
+
+    #[test]
+    fn rarer_things_have_lines_where_they_are_seen() {
+        let mut quality = Quality::default();
+        for (source, label, think) in [
+            (SessionSource::MessageChain, RagLabel::Strong, Some(-1)),
+            (SessionSource::MessageChain, RagLabel::Unknowable, Some(0)),
+            (SessionSource::None, RagLabel::Unknowable, None),
+        ] {
+            let mut row = RequestRecord::unknown("test".into(), 0, 1);
+            row.session_source = source;
+            row.rag_label = label;
+            row.think_time_us = think;
+            row.parent_row_id = think.map(|_| 0);
+            quality.observe(&row);
+        }
+        let lines: Vec<_> =
+            quality.only_where_seen().into_iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let expected = [
+            "has parent 2",
+            "session by message_chain 2",
+            "turns that overlap 1",
+            "retrieval strong 1",
+            "retrieval unknowable 2",
+        ];
+        assert_eq!(lines, expected);
+        let mut quality = Quality::default();
+        quality.observe(&RequestRecord::unknown("test".into(), 0, 1));
+        assert_eq!(quality.only_where_seen(), Vec::new(), "nothing to judge by");
     }
 
     #[test]
