@@ -15,7 +15,7 @@ use crate::domain::record::{CacheStatus, Flag, Operation, RequestRecord, Status,
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose, json_refusal};
-use crate::ingest::pick::{Key, Picker, wire};
+use crate::ingest::pick::{Picker, wire};
 use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = Vec::new();
-        while let Some((Key(key), value)) = map.next_entry::<Key<'de>, Loose<'de>>()? {
+        while let Some((key, value)) = map.next_entry::<std::borrow::Cow<'de, str>, Loose<'de>>()? {
             fields.push((key, value));
         }
         Ok(Fields(fields))
