@@ -107,7 +107,7 @@ pub struct Envelope {
 
 impl Envelope {
     /// Decides the envelope of a log by the texts of its sample, and removes it from them.
-    pub fn decide(texts: &mut Vec<String>) -> Option<Self> {
+    pub fn decide(texts: &mut [String]) -> Option<Self> {
         let mut layers = Vec::new();
         while layers.len() < MAX_LAYERS {
             let Some(layer) = common_layer(texts) else { break };
@@ -201,7 +201,7 @@ fn member_of(text: &str) -> Option<Layer> {
 
 impl Layer {
     /// Returns what is inside; `None` when the text does not have this layer.
-    pub fn peel<'t>(self, text: &'t str) -> Option<Cow<'t, str>> {
+    pub fn peel(self, text: &str) -> Option<Cow<'_, str>> {
         match self {
             Self::Docker => docker(text).and_then(|line| inside(line.text)),
             Self::Member(names) => member(text, names),

@@ -107,7 +107,7 @@ impl Search<'_> {
             let before = self.found.len();
             let known = self.found.clone();
             self.search(arg)?;
-            let none = self.found.len() == before && !self.has_known(arg, &known);
+            let none = self.found.len() == before && !Self::has_known(arg, &known);
             return if none { Err(IngestError::NoLogs { file: name(arg) }) } else { Ok(()) };
         }
         if is_pipe(kind) {
@@ -121,7 +121,7 @@ impl Search<'_> {
     }
 
     /// Whether logs of a directory were found before, under another name.
-    fn has_known(&self, folder: &Path, known: &BTreeMap<PathBuf, PathBuf>) -> bool {
+    fn has_known(folder: &Path, known: &BTreeMap<PathBuf, PathBuf>) -> bool {
         let real = folder.canonicalize().unwrap_or_default();
         known.keys().any(|path| path.starts_with(&real))
     }

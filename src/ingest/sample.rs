@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "the middle and the tail of logs are read here")]
 
 use super::chunk::{self, Chunk, Chunks, Kind, Plan, Texts};
-use super::container::document::Documents;
+use super::container::document;
 use super::container::list;
 use super::container::rows::TableChunks;
 use super::container::scan::{self, Scanned, ValueScan};
@@ -97,8 +97,8 @@ impl Sample {
         if table::is_sql(first) {
             return Err(IngestError::SqlDump { file });
         }
-        if let Some(list) = documents(first) {
-            let (records, plan) = of_documents(source, list)?;
+        if let Some(documents) = documents(first) {
+            let (records, plan) = of_documents(source, documents.list)?;
             return Ok(Self { file, records, plan });
         }
         if let Some(delimiter) = table::delimiter(first) {
@@ -149,18 +149,25 @@ impl Sample {
     }
 }
 
-/// Returns the list of a log of documents, by its first bytes; `None` when it is one of lines.
-fn documents(first: &str) -> Option<Option<list::ListPath>> {
+/// A log of documents.
+struct Documents {
+    /// Where their records stand; `None` when they are records or arrays of them.
+    list: Option<list::ListPath>,
+}
+
+/// Tells by the first bytes whether a log is one of documents, not of lines.
+fn documents(first: &str) -> Option<Documents> {
+    let plain = Documents { list: None };
     if let Some(rest) = first.strip_prefix('[') {
         // A text log may begin with a time in brackets.
         let rest = rest.trim_start();
-        return (rest.is_empty() || rest.starts_with(['{', ']'])).then_some(None);
+        return (rest.is_empty() || rest.starts_with(['{', ']'])).then_some(plain);
     }
     if !first.starts_with('{') {
         return None;
     }
     if let Some(path) = list::find(first) {
-        return Some(Some(path));
+        return Some(Documents { list: Some(path) });
     }
     let mut scan = ValueScan::default();
     let is_documents = match scan.feed(first.as_bytes()) {
@@ -173,14 +180,14 @@ fn documents(first: &str) -> Option<Option<list::ListPath>> {
         Scanned::More => first.trim_end().contains('\n'),
         Scanned::Broken(_) => false,
     };
-    is_documents.then_some(None)
+    is_documents.then_some(plain)
 }
 
 fn of_documents(
     source: Source<'_>,
     list: Option<list::ListPath>,
 ) -> Result<(Records, Plan), IngestError> {
-    let mut documents = Documents::new(source, list, CHUNK, MAX_LINE);
+    let mut documents = document::Documents::new(source, list, CHUNK, MAX_LINE);
     let (mut texts, mut bytes) = (Vec::new(), 0);
     'all: while let Some(Chunk::Records(pieces)) = documents.next_chunk()? {
         for text in pieces.into_iter().filter_map(|piece| piece.text.ok()) {

@@ -262,17 +262,17 @@ impl TimeColumn {
                 let why = if told.is_some() { "`--time-unit`" } else { "the column's name" };
                 (unit, dates * 2 < numbers.len(), why)
             }
-            (None, Some((found, count))) if decides(*count, numbers.len()) => match found {
-                Some(unit) => (*unit, false, "the numbers' magnitude"),
-                None => {
-                    let unit = Unit::guess(&numbers);
-                    let why = match unit {
-                        Unit::Seconds => "a guess: some have fractions",
-                        _ => "a guess: all are whole numbers",
-                    };
-                    (unit, true, why)
-                }
-            },
+            (None, Some((Some(unit), count))) if decides(*count, numbers.len()) => {
+                (*unit, false, "the numbers' magnitude")
+            }
+            (None, Some((None, count))) if decides(*count, numbers.len()) => {
+                let unit = Unit::guess(&numbers);
+                let why = match unit {
+                    Unit::Seconds => "a guess: some have fractions",
+                    _ => "a guess: all are whole numbers",
+                };
+                (unit, true, why)
+            }
             (None, _) => return Err(mixed(unit_names(&units))),
         };
         let (told, odd) = (named.is_some(), units.len() > 1);

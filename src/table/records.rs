@@ -14,6 +14,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::json::writer::{LineDelimited, WriterBuilder};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +47,8 @@ impl RecordFile {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file)
             .map_err(|_| TableError::NotParquet { path: path.to_owned() })?;
         let groups = builder.metadata().row_groups().iter();
-        let mut packings = groups.flat_map(|group| group.columns()).map(|c| c.compression());
+        let mut packings =
+            groups.flat_map(RowGroupMetaData::columns).map(ColumnChunkMetaData::compression);
         let is_read = |packing: &Compression| {
             matches!(
                 packing,

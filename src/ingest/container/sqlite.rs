@@ -132,7 +132,9 @@ fn push_value(value: ValueRef<'_>, text: &mut String) -> bool {
         },
         ValueRef::Blob(bytes) => {
             text.push('"');
-            bytes.iter().for_each(|byte| push_hex(*byte, text));
+            for byte in bytes {
+                push_hex(*byte, text);
+            }
             text.push('"');
         }
     }

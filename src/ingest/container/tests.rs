@@ -1,6 +1,6 @@
 //! Every container, packed and not, in chunks of any size: the same records in the same places.
 
-use super::super::chunk::{Chunks, Kind, Plan, Texts, for_each};
+use super::super::chunk::{Kind, Plan, Texts, for_each};
 use super::super::error::IngestError;
 use super::super::format::{Adapter, At, Input, Out, Refusal, Shared};
 use super::super::sample::{Records, Sample};
@@ -180,10 +180,8 @@ fn text_in_envelopes_and_over_lines() {
     let plain = "start of a server\none\n two\n\n  three\nend";
     let expected = ["1:0 T start of a server", "2:18 T one\n two\n\n  three", "6:36 T end"];
     assert_eq!(read(plain.as_bytes()).1, expected);
-    let docker: String = plain
-        .lines()
-        .map(|line| format!("{{\"log\":\"{line}\\n\",\"stream\":\"stdout\",\"time\":\"t\"}}\n"))
-        .collect();
+    let line = |line| format!("{{\"log\":\"{line}\\n\",\"stream\":\"stdout\",\"time\":\"t\"}}\n");
+    let docker = plain.lines().map(line).collect::<Vec<_>>().concat();
     let expected = ["T start of a server", "T one\n two\n\n  three", "T end"];
     assert_eq!(texts(Kind::Text, docker.as_bytes()), expected);
 }
@@ -319,4 +317,35 @@ fn the_sample_sees_the_middle_and_the_tail() {
     assert!(texts[999].starts_with("{\"tail\":5999,"), "the last line is seen");
     std::fs::write(&path, gz(text.as_bytes())).unwrap();
     assert_eq!(Sample::read(&path).unwrap().len(), 1_000);
+}
+
+/// Every sample log is read as the container that the manifest names, each line as a record.
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn every_sample_is_told_by_its_container() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/log-samples"));
+    let Ok(manifest) = std::fs::read(folder.join("manifest.csv")) else {
+        eprintln!("skipped: {} is missing", folder.display());
+        return;
+    };
+    let manifest = String::from_utf8(manifest).unwrap();
+    let mut wrong = Vec::new();
+    for line in manifest.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let path = folder.join(cells[0]);
+        let plan = Sample::read(&path).unwrap().plan;
+        let found = records(&path, &plan, 1 << 20).unwrap().0;
+        let rows: usize = cells[3].parse().unwrap();
+        let kind = match plan.kind {
+            Kind::Jsonl => "jsonl",
+            Kind::Csv => "csv",
+            _ => "text",
+        };
+        let refused = found.iter().any(|text| text.contains(": ! "));
+        let enough = kind == "text" || found.len() == rows || kind == "csv";
+        if kind != cells[2] || refused || !enough || plan.envelope.is_some() {
+            wrong.push(format!("{}: {plan:?}, {} of {rows}", cells[0], found.len()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
