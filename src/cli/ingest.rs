@@ -99,7 +99,7 @@ pub(crate) struct Reading {
     threads: Option<NonZeroUsize>,
     /// Keep requests with this value; `|` between several, repeatable
     ///
-    /// KEY is `model` (asked for or answering), `tenant`, `status`, `user`, `key`, `scenario` or
+    /// KEY is `model` (asked for or answering), `tenant`, `status`, `user`, `key` or
     /// `operation`. Conditions of one key: any of them; of several keys: all. `user`, `key` and
     /// `tenant` are written as they stand in the log and compared by their hashes.
     #[arg(long = "where", value_name = "KEY=VALUE")]

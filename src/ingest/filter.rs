@@ -1,10 +1,11 @@
 //! Which requests of a log go into the trace: a window of arrivals, and conditions on columns.
 //!
 //! A [`Filter`] is made once from what the user typed; [`Sieve`] applies it to rows whose attempts
-//! are merged and whose kind is known, and counts what it leaves out by reason. Instants are
-//! microseconds; a window holds its start and not its end. Values of `user`, `key` and `tenant`
-//! are given in clear, hashed with the salt at once, and never kept. It reads no file and changes
-//! no row. A row without an arrival is in no window.
+//! are merged, before sessions are found, and counts what it leaves out by reason; so it knows
+//! nothing of sessions and of the kinds of requests that rest on them. Instants are microseconds;
+//! a window holds its start and not its end. Values of `user`, `key` and `tenant` are given in
+//! clear, hashed with the salt at once, and never kept. It reads no file and changes no row. A row
+//! without an arrival is in no window.
 
 use super::error::IngestError;
 use super::format::Zone;

@@ -17,7 +17,7 @@ const LOG: &str = r#"{"timestamp":0,"input_length":1320,"output_length":160,"has
 fn litellm(second: u32, session: &str, output: u32) -> String {
     let status = if output > 0 { "success" } else { "failure" };
     format!(
-        r#"{{"request_id":"r{second}","call_type":"acompletion","api_key":"k","prompt_tokens":2{second:02},"completion_tokens":{output},"startTime":"2026-11-24T09:15:{second:02}.000250+00:00","endTime":"2026-11-24T09:15:{second:02}.500000+00:00","model":"m","model_group":"m","custom_llm_provider":"openai","cache_hit":"False","session_id":"{session}","status":"{status}"}}"#
+        r#"{{"request_id":"r{second}","call_type":"acompletion","api_key":"k","spend":0.1,"prompt_tokens":2{second:02},"completion_tokens":{output},"startTime":"2026-11-24T09:15:{second:02}.000250+00:00","endTime":"2026-11-24T09:15:{second:02}.500000+00:00","model":"m","model_group":"m","custom_llm_provider":"openai","cache_hit":"False","session_id":"{session}","status":"{status}"}}"#
     ) + "\n"
 }
 
