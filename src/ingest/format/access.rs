@@ -66,9 +66,7 @@ impl<'a> Request<'a> {
 /// Returns the path of a path or of a whole address.
 pub(super) fn path_of(target: &str) -> Option<&str> {
     let rest = match target.split_once("://") {
-        Some((scheme, rest)) if matches!(scheme, "http" | "https") => {
-            rest.split_at_checked(rest.find('/')?)?.1
-        }
+        Some(("http" | "https", rest)) => rest.split_at_checked(rest.find('/')?)?.1,
         _ => target,
     };
     rest.starts_with('/').then_some(rest)
@@ -260,7 +258,7 @@ pub(super) fn envoy_flags(row: &mut RequestRecord, flags: &Loose<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial;
+    use super::super::trial;
     use super::*;
 
     fn row() -> RequestRecord {
@@ -278,7 +276,7 @@ mod tests {
         assert_eq!(line.parts[2].after, [vec!["a:1", "b:2"], vec!["1", "2"], vec!["-"]]);
         assert!(!line.is_cut);
         assert!(Line::parse(r#"h - - [24/Nov/2026:10:15:05 +0100] "open"#).unwrap().is_cut);
-        assert!(Line::parse(r#"[x] [24/Nov/2026:10:15:05 +0100]"#).unwrap().parts.is_empty());
+        assert!(Line::parse("[x] [24/Nov/2026:10:15:05 +0100]").unwrap().parts.is_empty());
         for other in ["", "[", "time=2026", "[24/Nov/2026:10:15:05 +010\u{e9}] x", "[[[[[["] {
             assert_eq!(Line::parse(other), None, "{other}");
         }

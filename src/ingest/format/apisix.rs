@@ -9,7 +9,7 @@
 
 use super::access::{self, Line, Request};
 use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
-use crate::domain::record::{RequestRecord, TokenSource, TtftSource};
+use crate::domain::record::{Operation, RequestRecord, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
@@ -41,6 +41,7 @@ wire! {
         latency = "latency",
         summary = "llm_summary",
         request = "llm_request",
+        messages = "llm_request.messages",
         response = "llm_response_text",
     }
 }
@@ -117,6 +118,9 @@ impl Adapter for Logger {
             return Ok(());
         }
         request.fill(&mut row, shared);
+        if row.operation == Operation::Unknown && !wire.messages.is_nothing() {
+            row.operation = Operation::Chat;
+        }
         fill_entry(&wire, &mut row, shared)?;
         if let Some(summary) = &summary {
             fill_summary(summary, &mut row, shared)?;
@@ -300,9 +304,9 @@ fn fill_call(
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{ARRIVAL, row, survives, why_not};
+    use super::super::trial::{ARRIVAL, row, survives, why_not};
     use super::*;
-    use crate::domain::record::{ArrivalSource, Flag, Operation, Status};
+    use crate::domain::record::{ArrivalSource, Flag, Status};
 
     const ENTRY: &str = r#"{"request":{"uri":"/any","method":"POST","size":610,
         "headers":{"authorization":"Bearer invented"}},"response":{"status":200,"size":912},
@@ -325,7 +329,7 @@ mod tests {
         assert_eq!((row.input_tokens, row.output_tokens), (Some(1320), Some(160)));
         assert_eq!((row.cache_read_input_tokens, row.reasoning_output_tokens), (Some(1024), None));
         assert_eq!((row.request_bytes, row.response_bytes), (Some(610), Some(912)));
-        assert_eq!(row.status, Status::Ok);
+        assert_eq!((row.status, row.operation), (Status::Ok, Operation::Chat));
         assert!(row.key_hash.is_some() && row.user_hash.is_some() && row.flags.is_empty());
     }
 

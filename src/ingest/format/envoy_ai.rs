@@ -148,7 +148,7 @@ fn backend_of<'a>(backend: &'a Loose<'_>) -> Option<Loose<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{ARRIVAL, row, survives, why_not};
+    use super::super::trial::{ARRIVAL, row, survives, why_not};
     use super::*;
     use crate::domain::record::{ArrivalSource, Flag, Operation, SessionSource, Status};
 

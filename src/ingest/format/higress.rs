@@ -241,7 +241,7 @@ fn message(role: &str, text: &Loose<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{ARRIVAL, row, survives, why_not};
+    use super::super::trial::{ARRIVAL, row, survives, why_not};
     use super::*;
     use crate::domain::record::{Operation, SessionSource, Status};
 
@@ -273,7 +273,7 @@ mod tests {
         let line = CALL.replace(r#"\"cached_tokens\":1024"#, nested);
         let record = row(Format::HigressAiStatistics, &line);
         assert_eq!(record.cache_read_input_tokens, Some(1280));
-        let cut = line.replace(r#":1280}\"#, r#":12\"#);
+        let cut = line.replace(r":1280}\", r":12\");
         assert_eq!(row(Format::HigressAiStatistics, &cut).cache_read_input_tokens, None);
     }
 

@@ -237,7 +237,7 @@ fn body_of<'a>(body: &'a Loose<'_>) -> Option<Cow<'a, str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{ARRIVAL, row, survives, why_not};
+    use super::super::trial::{ARRIVAL, row, survives, why_not};
     use super::*;
     use crate::domain::record::{Operation, SessionSource, Status};
 

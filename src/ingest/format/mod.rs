@@ -52,6 +52,8 @@ mod text;
 pub mod tgi;
 pub mod tracewright_run;
 #[cfg(test)]
+mod trial;
+#[cfg(test)]
 mod tried;
 pub mod vertex;
 pub mod vidur;

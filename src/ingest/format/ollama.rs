@@ -1,7 +1,7 @@
 //! Ollama: the lines its web server prints (text), and captured final responses (JSON).
 //!
 //! `[GIN] DATE - TIME | STATUS | SPAN | ADDRESS | METHOD "PATH"`: local time, the end of the request,
-//! whole seconds; no model, no tokens. Responses: `created_at` is the end, durations are in ns, and
+//! whole seconds; no model, no tokens. Other lines of the server may tell the zone. Responses: `created_at` is the end, durations are in ns, and
 //! the first token comes after loading and reading the prompt. `prompt_eval_count` is missing when
 //! the whole prompt was cached. Chunks before the last one are `partial_chunk`, loading a model is
 //! `warm_up`. Source: `ollama/ollama`, `docs/api.md`, `api/types.go`.
@@ -10,11 +10,14 @@ use super::access::Request;
 use super::text::{iso_of_gin, plain, span_us};
 use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
+use crate::domain::trace::Decision;
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
 use crate::ingest::pick::{Picker, wire};
-use crate::ingest::sample::Sample;
+use crate::ingest::sample::{Records, Sample};
+use crate::ingest::stamp;
+use jiff::tz::TimeZone;
 use std::borrow::Cow;
 
 wire! {
@@ -34,7 +37,10 @@ wire! {
     }
 }
 
-struct Gin;
+struct Gin {
+    /// `+01:00`, where other lines of the file tell it.
+    offset: String,
+}
 
 struct Responses {
     picker: Picker,
@@ -45,12 +51,30 @@ struct Responses {
 /// # Errors
 ///
 /// Never.
-pub fn make(format: Format, _: &Sample, _: &Hints) -> Result<Made, IngestError> {
-    let adapter: Box<dyn Adapter> = match format {
-        Format::OllamaGin => Box::new(Gin),
-        _ => Box::new(Responses { picker: Wire::picker() }),
-    };
-    Ok((adapter, Vec::new()))
+pub fn make(format: Format, sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
+    if format != Format::OllamaGin {
+        return Ok((Box::new(Responses { picker: Wire::picker() }), Vec::new()));
+    }
+    let offset = if hints.zone.told { None } else { offset_of(sample) };
+    let decision = offset.as_ref().map(|offset| Decision {
+        what: "zone of `[GIN]` lines".to_owned(),
+        value: offset.clone(),
+        why: "the server's other lines carry it; `--tz` changes it".to_owned(),
+    });
+    let gin = Gin { offset: offset.unwrap_or_default() };
+    Ok((Box::new(gin), decision.into_iter().collect()))
+}
+
+/// Returns the offset of the first `time=2026-11-24T10:15:00.000+01:00` in the file.
+fn offset_of(sample: &Sample) -> Option<String> {
+    let Records::Text(lines) = &sample.records else { return None };
+    lines.iter().find_map(|line| {
+        let (_, rest) = line.split_once("time=")?;
+        let time = rest.split_whitespace().next()?;
+        let is_zoned = !stamp::parse(time, &TimeZone::UTC)?.zone_assumed;
+        let zone = time.get(19..)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+        is_zoned.then(|| zone.to_owned())
+    })
 }
 
 impl Adapter for Gin {
@@ -70,11 +94,12 @@ impl Adapter for Gin {
             return Ok(());
         };
         let mut fields = fields.splitn(5, '|').map(str::trim);
-        let Some(iso) = fields.next().and_then(iso_of_gin) else {
+        let Some(mut iso) = fields.next().and_then(iso_of_gin) else {
             // Warnings of the web server begin with the same mark.
             out.drop("not_llm");
             return Ok(());
         };
+        iso.push_str(&self.offset);
         let (status, took) = (fields.next(), fields.next());
         let Some(request) = fields.nth(1).and_then(request_of) else {
             return Err(FieldError::new("", "ends in the middle of the line").into());
@@ -166,7 +191,7 @@ fn fill_spans(wire: &Wire<'_>, row: &mut RequestRecord) -> Result<(), FieldError
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{ARRIVAL, row, survives, why_not};
+    use super::super::trial::{ARRIVAL, adapter, draft_by, row, survives, why_not};
     use super::*;
     use crate::domain::record::ArrivalSource;
 
@@ -185,6 +210,17 @@ mod tests {
         assert_eq!(row.duration_us, Some(3_500_412));
         assert_eq!((row.status, row.operation), (Status::Ok, Operation::Chat));
         assert_eq!((row.input_tokens, row.request_model), (None, None));
+    }
+
+    #[test]
+    fn other_lines_tell_the_zone() {
+        let local = LINE.replace("09:15:05", "10:15:05");
+        let start = "time=2026-11-24T10:15:00.000+01:00 level=INFO msg=\"Listening\"";
+        let row = draft_by(&*adapter(Format::OllamaGin, &[start, &local]), &local).row;
+        assert_eq!(row.arrival_time.unwrap().micros_since(ARRIVAL), -623_412);
+        assert!(!row.zone_assumed);
+        let other = draft_by(&*adapter(Format::OllamaGin, &["time=x", &local]), &local).row;
+        assert!(other.zone_assumed);
     }
 
     #[test]

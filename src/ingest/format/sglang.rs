@@ -1,4 +1,4 @@
-//! SGLang: its request log (`request.received` and `request.finished`), and its metrics exporter.
+//! `SGLang`: its request log (`request.received` and `request.finished`), and its metrics exporter.
 //!
 //! Two lines of one request share a `rid` and are put together later; a request that did not finish
 //! stays, with unknown end. The log's `timestamp` is local time without zone; where the epoch
@@ -338,9 +338,7 @@ fn fill_parameters(
 #[cfg(test)]
 mod tests {
     use super::super::Zone;
-    use super::super::text::trial::{
-        ARRIVAL, adapter, draft, draft_by, hints, row, survives, why_not,
-    };
+    use super::super::trial::{ARRIVAL, adapter, draft, draft_by, hints, row, survives, why_not};
     use super::*;
     use crate::domain::record::ArrivalSource;
     use crate::ingest::sample::Records;

@@ -138,7 +138,7 @@ fn fill_parameters(parameters: &Loose<'_>, row: &mut RequestRecord) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{ARRIVAL, row, survives, why_not};
+    use super::super::trial::{ARRIVAL, row, survives, why_not};
     use super::*;
     use crate::domain::record::ArrivalSource;
 

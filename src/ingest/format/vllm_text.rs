@@ -155,27 +155,30 @@ impl<'a> Event<'a> {
         (!id.contains(char::is_whitespace)).then_some(Self::Generated { id, kind, tail })
     }
 
-    /// Returns whether the text of a prompt or an answer is still open.
-    fn is_open(message: &'a str) -> bool {
+    /// Returns the quote that a prompt or an answer begins with, and what follows its end.
+    fn opening(message: &str) -> Option<(char, &'static [&'static str])> {
         let (literal, closers) = if message.starts_with("Received request ") {
-            let Some((_, literal)) = message.split_once(": prompt: ") else { return false };
-            (literal, &PARAMS[..])
+            (message.split_once(": prompt: ")?.1, &PARAMS[..])
         } else if message.starts_with("Generated response ") {
-            let Some((_, literal)) = message.split_once(": output: ") else { return false };
-            (literal, &["output_token_ids: "][..])
+            (message.split_once(": output: ")?.1, &["output_token_ids: "][..])
         } else {
-            return false;
+            return None;
         };
-        let Some(quote) = literal.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
-            return false;
-        };
-        let mut from = literal.len().saturating_sub(TAIL);
-        while !literal.is_char_boundary(from) {
-            from += 1;
-        }
-        let tail = literal.get(from..).unwrap_or_default();
-        !closers.iter().any(|closer| close(tail, quote, closer).is_some())
+        let quote = literal.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+        Some((quote, closers))
     }
+}
+
+/// Returns the beginning and the end of a text, both at most so long; they may overlap.
+fn ends(text: &str, head: usize, tail: usize) -> (&str, &str) {
+    let (mut to, mut from) = (head.min(text.len()), text.len().saturating_sub(tail));
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    (text.get(..to).unwrap_or_default(), text.get(from..).unwrap_or_default())
 }
 
 /// Returns where the literal closes: its quote, not escaped, in front of the last `, CLOSER`.
@@ -299,8 +302,12 @@ impl Adapter for VllmText {
         if so_far.len() > MAX_RECORD {
             return false;
         }
-        let text = plain(so_far);
-        Head::parse(&text).is_some_and(|head| Event::is_open(head.message))
+        let (begin, tail) = ends(so_far, 4 * MAX_PREFIX, TAIL);
+        let text = plain(begin);
+        let opening = Head::parse(&text).and_then(|head| Event::opening(head.message));
+        opening.is_some_and(|(quote, closers)| {
+            !closers.iter().any(|closer| close(tail, quote, closer).is_some())
+        })
     }
 }
 
@@ -369,9 +376,7 @@ fn fill_generated(kind: Kind, tail: &str, row: &mut RequestRecord, shared: &mut 
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::trial::{
-        ARRIVAL, adapter, draft, draft_by, hints, row, survives, why_not,
-    };
+    use super::super::trial::{ARRIVAL, adapter, draft, draft_by, hints, row, survives, why_not};
     use super::*;
     use crate::domain::record::ArrivalSource;
 
@@ -488,7 +493,7 @@ mod tests {
             Sample::new("log".into(), Records::Text(lines))
         };
         let error = make(&sample(&[RECEIVED]), &hints(None)).err().unwrap();
-        assert_eq!(error.to_string(), "a.log: its times have no year, expected `--year`");
+        assert_eq!(error.to_string(), "log: its times have no year, expected `--year`");
         let stamped = format!("2026-11-24T08:15:02.1Z stdout F {RECEIVED}");
         let (made, decisions) = make(&sample(&[&stamped]), &hints(None)).unwrap();
         assert_eq!(decisions[0].value, "2026");
