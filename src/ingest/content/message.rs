@@ -153,9 +153,7 @@ impl<'a> Message<'a> {
     pub(super) fn content(&mut self, cursor: &mut Cursor<'a>, depth: u32) {
         match cursor.peek() {
             Some(b'"') => {
-                if let Some(text) = cursor.string() {
-                    self.push_text(text);
-                }
+                cursor.string_into(&mut self.text);
             }
             Some(b'[') if depth < MAX_CONTENT_DEPTH => {
                 cursor.elements(|cursor| self.part(cursor, depth));
@@ -166,8 +164,8 @@ impl<'a> Message<'a> {
     }
 
     fn part(&mut self, cursor: &mut Cursor<'a>, depth: u32) {
-        if let Some(text) = cursor.string() {
-            return self.push_text(text);
+        if cursor.string_into(&mut self.text) {
+            return;
         }
         let mut part = Part::default();
         cursor.members(|key, cursor| match key {

@@ -415,11 +415,13 @@ impl<'a, 'd> Reader<'a, 'd> {
         let start = Hash128([0; 16]);
         let (mut all, mut no_system) = (start, start);
         let (mut tools, mut others) = (0_u32, 0_u32);
+        let is_system = |turn: &(Role, Hash128)| turn.0 == Role::System;
+        let has_system = !self.system.is_empty() || self.turns.iter().any(is_system);
         let leading = self.system.iter().map(|hash| (Role::System, *hash));
         for (role, hash) in leading.chain(self.turns.iter().copied()) {
             all = hasher.roll(all, &hash.0);
             chain.prefixes.push(all);
-            if role != Role::System {
+            if has_system && role != Role::System {
                 no_system = hasher.roll(no_system, &hash.0);
                 chain.prefixes_no_system.push(no_system);
             }
@@ -433,6 +435,9 @@ impl<'a, 'd> Reader<'a, 'd> {
                 Role::System | Role::Other => {}
             }
             others += u32::from(role == Role::User);
+        }
+        if !has_system {
+            chain.prefixes_no_system.clone_from(&chain.prefixes);
         }
         chain.is_tool_turn = tools > 0 && others == 0;
     }

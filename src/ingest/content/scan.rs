@@ -225,6 +225,27 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Reads a string without its escapes into `out`, in one pass; returns whether there was one.
+    pub(in crate::ingest) fn string_into(&mut self, out: &mut String) -> bool {
+        if self.peek() != Some(b'"') {
+            return false;
+        }
+        let before = out.len();
+        let mut rest = self.text.get(self.at + 1..).unwrap_or_default();
+        while let Some(found) = memchr::memchr2(b'"', b'\\', rest.as_bytes()) {
+            let Some((plain, tail)) = rest.split_at_checked(found) else { break };
+            out.push_str(plain);
+            if let Some(after) = tail.strip_prefix('"') {
+                self.at = self.text.len() - after.len();
+                return true;
+            }
+            rest = unescape(tail, out);
+        }
+        out.truncate(before);
+        self.fail(None);
+        false
+    }
+
     /// Reads a value as it is.
     pub(in crate::ingest) fn loose(&mut self) -> Loose<'a> {
         match self.string() {
@@ -337,6 +358,20 @@ mod tests {
         assert_eq!(text(r"\x41 \u12"), r"\x41 \u12");
         assert_eq!(text("\\u12\u{20ac}"), "\\u12\u{20ac}");
         assert_eq!(text("\\"), "\\");
+    }
+
+    #[test]
+    fn both_ways_to_read_a_string_agree() {
+        for text in
+            [r#""a" b"#, r#""\n\u00e9\"\\" x"#, r#""\x\u12" 1"#, "\"\u{20ac}\\", "\"", "1", ""]
+        {
+            let (mut one, mut other) = (Cursor::new(text), Cursor::new(text));
+            let mut out = "kept".to_owned();
+            let whole = one.string().map(|raw| format!("kept{}", raw.text()));
+            assert_eq!(other.string_into(&mut out), whole.is_some(), "{text}");
+            assert_eq!(out, whole.unwrap_or_else(|| "kept".to_owned()));
+            assert_eq!((one.at, one.fault), (other.at, other.fault), "{text}");
+        }
     }
 
     #[test]
