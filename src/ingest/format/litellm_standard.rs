@@ -334,6 +334,7 @@ mod tests {
             .replace("1480,", "0,")
             .replace(":1320,\"completion_tokens\":160,\"start", ":0,\"completion_tokens\":0,\"start")
             .replace("702.541", "705.623")
+            .replace(r#"{"usage":{"prompt_tokens":1320,"completion_tokens":160,"prompt_tokens_details":{"cached_tokens":1024}}}"#, "null")
             .replace(
                 "\"hidden_params\":{}",
                 "\"error_information\":{\"error_code\":\"429\",\"error_class\":\"RateLimitError\",\"error_message\":\"canary\"}",
