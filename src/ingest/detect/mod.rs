@@ -327,7 +327,7 @@ mod tests {
         ");
         for sums in [
             r#"{"object":"organization.usage.completions.result","input_tokens":9}"#,
-            r#"{"object":"page","data":[]}"#,
+            r#"{"object":"page","data":[{"object":"bucket","results":[{"input_tokens":9}]}],"has_more":false}"#,
             r#"{"start_time":1,"num_model_requests":5,"model":"m","input_tokens":9}"#,
             r#"{"date":"2026-11-24","api_key":"k","api_requests":5,"spend":1}"#,
             r#"{"created_at":1,"model_name":"m","token_used":5,"count":1,"quota":2}"#,

@@ -4,8 +4,9 @@
 //! addresses -> paths; messages of errors -> a status, never their text. Counts are tokens. Bodies
 //! of the OpenAI and Anthropic APIs, after their published references.
 
+use super::parts::{count, flag, path_of};
 use super::{Shared, fill};
-use crate::domain::record::{Flag, RagLabel, RequestRecord, Status, TokenSource};
+use crate::domain::record::{Flag, RequestRecord, Status, TokenSource};
 use crate::ingest::loose::Loose;
 use crate::ingest::pick::{Picker, wire};
 use std::borrow::Cow;
@@ -71,27 +72,22 @@ pub(super) struct Counts {
 impl Answer<'_> {
     /// Returns the counts; Anthropic's form counts cached tokens apart, they are added.
     pub(super) fn counts(&self) -> Counts {
-        let prompt = known(&self.prompt);
-        let bare = prompt.or_else(|| known(&self.input));
-        let details = known(&self.cached);
-        let (read, write) = (known(&self.cache_read), known(&self.cache_write));
+        let prompt = count(&self.prompt);
+        let bare = prompt.or_else(|| count(&self.input));
+        let details = count(&self.cached);
+        let (read, write) = (count(&self.cache_read), count(&self.cache_write));
         let is_apart = prompt.is_none() && details.is_none();
         let apart = if is_apart { sum(read.unwrap_or(0), write.unwrap_or(0)) } else { 0 };
         Counts {
             input: bare.map(|bare| sum(bare, apart)),
             bare,
-            output: known(&self.output),
-            total: known(&self.total).map(|total| sum(total, apart)),
+            output: count(&self.output),
+            total: count(&self.total).map(|total| sum(total, apart)),
             cached: details.or(read),
             cache_write: write,
-            reasoning: known(&self.reasoning),
+            reasoning: count(&self.reasoning),
         }
     }
-}
-
-/// Returns a count where there is one.
-pub(super) fn known(value: &Loose<'_>) -> Option<u32> {
-    value.count("").ok().flatten()
 }
 
 /// Adds counts, up to what the trace's columns hold.
@@ -118,7 +114,7 @@ pub(super) fn fill_counts(row: &mut RequestRecord, counts: &Counts) {
         added = true;
     }
     if added {
-        row.flags.push(Flag::AnthropicCachedAdded);
+        flag(row, Flag::AnthropicCachedAdded);
     }
     // Some logs write 0 where they did not look.
     let better = |own: Option<u32>, of_body: Option<u32>| match own {
@@ -131,25 +127,13 @@ pub(super) fn fill_counts(row: &mut RequestRecord, counts: &Counts) {
     row.drop_impossible_parts();
 }
 
-/// Adds cached tokens, read and written, to an input that was counted without them.
-pub(super) fn add_cached(row: &mut RequestRecord) {
-    let read = row.cache_read_input_tokens.unwrap_or(0);
-    let cached = sum(read, row.cache_write_input_tokens.unwrap_or(0));
-    if let Some(input) = row.input_tokens
-        && cached > 0
-    {
-        row.input_tokens = Some(sum(input, cached));
-        row.flags.push(Flag::AnthropicCachedAdded);
-    }
-}
-
 /// Fills the limits of a request where the row has none.
 pub(super) fn fill_limits(row: &mut RequestRecord, limits: &Limits<'_>) {
     row.stream = row.stream.or(limits.stream.truth());
     row.temperature = row.temperature.or(limits.temperature.float());
     row.top_p = row.top_p.or(limits.top_p.float());
-    row.max_tokens = row.max_tokens.or(known(&limits.max_tokens).filter(|limit| *limit > 0));
-    row.choice_count = row.choice_count.or(known(&limits.choices));
+    row.max_tokens = row.max_tokens.or(count(&limits.max_tokens).filter(|limit| *limit > 0));
+    row.choice_count = row.choice_count.or(count(&limits.choices));
 }
 
 /// Makes a request's body of what a log shows as its input: a body as it is, messages or a text
@@ -178,19 +162,15 @@ pub(super) fn object(key: &str, value: &str, more: Option<&str>) -> String {
 /// as the one choice.
 pub(super) fn answer_of<'a>(output: &Loose<'a>, shape: &Picker) -> Option<Cow<'a, str>> {
     let choice = |message: &str| Cow::Owned(format!("{{\"choices\":[{{\"message\":{message}}}]}}"));
-    match output.json() {
-        Some(json) => {
-            let found = Shape::read(shape, &json).ok()?;
-            let is_message = found.role.text().is_some()
-                && found.choices.is_nothing()
-                && found.kind.text() != Some("message");
-            Some(if is_message { choice(&json) } else { json })
-        }
-        None => {
-            let text = serde_json::to_string(output.text()?).ok()?;
-            Some(choice(&format!("{{\"role\":\"assistant\",\"content\":{text}}}")))
-        }
-    }
+    let Some(json) = output.json() else {
+        let text = serde_json::to_string(output.text()?).ok()?;
+        return Some(choice(&format!("{{\"role\":\"assistant\",\"content\":{text}}}")));
+    };
+    let found = Shape::read(shape, &json).ok()?;
+    let is_message = found.role.text().is_some()
+        && found.choices.is_nothing()
+        && found.kind.text() != Some("message");
+    Some(if is_message { choice(&json) } else { json })
 }
 
 /// Returns a body, taken out of an envelope with the member `body`; `None` for an empty one.
@@ -205,14 +185,6 @@ pub(super) fn unwrapped<'a>(value: &Loose<'a>, envelope: &Picker) -> Option<Cow<
 
 fn value_count(body: &str) -> u32 {
     Loose::of_json(body.trim()).elements().unwrap_or(0)
-}
-
-/// Returns the path of an address; of a path, the path.
-pub(super) fn path_of(address: &str) -> &str {
-    match address.split_once("://") {
-        Some((_, rest)) => rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or_default(),
-        None => address,
-    }
 }
 
 /// Fills operation and endpoint from an address; returns a reason to leave the row out.
@@ -265,15 +237,6 @@ pub(super) fn fill_error(row: &mut RequestRecord, values: &[Loose<'_>], shared: 
     let is_class = |value: &&Loose<'_>| value.text().and_then(super::names::error_class).is_some();
     if let Some(class) = values.iter().find(is_class) {
         row.error_type = shared.error_type(class);
-    }
-}
-
-/// Marks a row as one with retrieved documents, by what the log says.
-pub(super) fn mark_retrieval(row: &mut RequestRecord, rule: &str, shared: &mut Shared) {
-    row.rag_label = RagLabel::Explicit;
-    let rule = shared.name(rule);
-    if !row.rag_evidence.contains(&rule) {
-        row.rag_evidence.push(rule);
     }
 }
 

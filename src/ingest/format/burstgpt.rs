@@ -6,8 +6,8 @@
 //! `HPMLL/BurstGPT`.
 
 use super::azure_lmm::fill_counts;
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
-use crate::domain::record::{ArrivalSource, Operation, RequestRecord, SessionSource};
+use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill, parts};
+use crate::domain::record::{ArrivalSource, Operation, RequestRecord};
 use crate::domain::time::WallTime;
 use crate::domain::trace::Decision;
 use crate::ingest::error::IngestError;
@@ -75,10 +75,7 @@ impl Adapter for BurstGpt {
         if wire.kind.text() == Some("Conversation log") {
             row.operation = Operation::Chat;
         }
-        row.session_id_hash = shared.hash(Column::Session, &wire.session);
-        if row.session_id_hash.is_some() {
-            row.session_source = SessionSource::Explicit;
-        }
+        parts::session(&mut row, shared.hash(Column::Session, &wire.session));
         out.keep(row);
         Ok(())
     }
@@ -124,7 +121,7 @@ pub(super) fn fill_offset(
 mod tests {
     use super::super::decoded;
     use super::*;
-    use crate::domain::record::{Flag, Status};
+    use crate::domain::record::{Flag, SessionSource, Status};
 
     const LATE: &str = r#"{"Timestamp":"9000001.0","Session ID":"d-1","Elapsed time":"3.5","Model":"ChatGPT","Request tokens":"611","Response tokens":"37","Total tokens":"648","Log Type":"Conversation log"}"#;
     const EARLY: &str = r#"{"Timestamp":"93","Model":"GPT-4","Request tokens":"58","Response tokens":"0","Total tokens":"58","Log Type":"API log"}"#;

@@ -10,13 +10,12 @@
 use super::bodies::{self, Answer};
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    parts,
 };
-use crate::domain::record::{
-    CacheStatus, Flag, RequestRecord, SessionSource, Status, TokenSource, TtftSource,
-};
+use crate::domain::record::{CacheStatus, Flag, RequestRecord, Status, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
-use crate::ingest::loose::{FieldError, Loose};
+use crate::ingest::loose::{FieldError, Loose, Number};
 use crate::ingest::pick::{Picker, wire};
 use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
@@ -157,7 +156,7 @@ fn keep_event(kind: &str, row: RequestRecord, out: &mut Out) {
 }
 
 fn fill_status(wire: &Wire<'_>, row: &mut RequestRecord) -> Result<(), FieldError> {
-    let code = wire.status.number("response_status")?.map(|code| code.as_f64());
+    let code = wire.status.number("response_status")?.map(Number::as_f64);
     let Some(code) = code.and_then(crate::domain::convert::whole) else { return Ok(()) };
     match u32::try_from(code) {
         Ok(code) => fill::http_status(row, Some(code)),
@@ -199,11 +198,8 @@ impl Helicone {
         row.user_hash = shared.hash(Column::User, &wire.user);
         let text = wire.properties.json().unwrap_or_default();
         let properties = Properties::read(&self.properties, &text).unwrap_or_default();
-        row.session_id_hash = shared.hash(Column::Session, &properties.session);
+        parts::session(row, shared.hash(Column::Session, &properties.session));
         row.trace_id_hash = shared.hash(Column::Trace, &properties.session);
-        if row.session_id_hash.is_some() {
-            row.session_source = SessionSource::Explicit;
-        }
     }
 
     fn fill_counts(&self, wire: &Wire<'_>, row: &mut RequestRecord) -> Result<(), FieldError> {
@@ -228,7 +224,7 @@ impl Helicone {
         row.cache_write_input_tokens = written;
         row.reasoning_output_tokens = wire.reasoning.count("reasoning_tokens")?;
         if apart > 0 && (is_apart || is_anthropic) {
-            bodies::add_cached(row);
+            parts::add_cached(row);
         } else if let Some(body) = wire.response.json() {
             bodies::fill_counts(row, &bodies::counts_of(&self.answer, &body));
         }
@@ -241,7 +237,7 @@ impl Helicone {
 mod tests {
     use super::super::decoded;
     use super::*;
-    use crate::domain::record::Operation;
+    use crate::domain::record::{Operation, SessionSource};
 
     const CALL: &str = r#"{"response_id":"q-1","response_created_at":"2026-11-24T09:15:05.623Z","response_status":200,"response_model":"gpt-4o-mini-2024-07-18","request_id":"h-1","request_created_at":"2026-11-24T09:15:02.123Z","request_path":"https://host.test/v1/chat/completions","request_user_id":"u","request_properties":{"Helicone-Session-Id":"s-1"},"request_model":"gpt-4o-mini","provider":"OPENAI","delay_ms":3500,"time_to_first_token":418,"total_tokens":1480,"prompt_tokens":1320,"prompt_cache_write_tokens":0,"prompt_cache_read_tokens":0,"completion_tokens":160,"reasoning_tokens":0,"signed_body_url":"https://canary.test","costUSD":0.5,"cache_enabled":false,"cache_reference_id":"00000000-0000-0000-0000-000000000000","request_body":{"messages":[]},"response_body":{"usage":{"prompt_tokens":1320,"completion_tokens":160,"prompt_tokens_details":{"cached_tokens":1024}}}}"#;
 

@@ -10,10 +10,9 @@
 use super::bodies::{self, Limits, Shape};
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    parts,
 };
-use crate::domain::record::{
-    Flag, Operation, RequestRecord, SessionSource, Status, TokenSource, TtftSource,
-};
+use crate::domain::record::{Flag, Operation, RequestRecord, Status, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
@@ -134,14 +133,11 @@ fn fill_times(
     } else if let Some(latency) = fill::span_us(&wire.latency_ms, "latencyMs", fill::MILLIS)? {
         fill::duration(row, latency);
     }
-    match shared.time(&wire.first, "completion_start_time", Naive::Utc)? {
-        Some(first) => {
-            fill::ttft(row, Some(first.at.micros_since(start.at)), TtftSource::Derived);
-        }
-        None => {
-            let first = fill::span_us(&wire.first_ms, "timeToFirstTokenMs", fill::MILLIS)?;
-            fill::ttft(row, first, TtftSource::Logged);
-        }
+    if let Some(first) = shared.time(&wire.first, "completion_start_time", Naive::Utc)? {
+        fill::ttft(row, Some(first.at.micros_since(start.at)), TtftSource::Derived);
+    } else {
+        let first = fill::span_us(&wire.first_ms, "timeToFirstTokenMs", fill::MILLIS)?;
+        fill::ttft(row, first, TtftSource::Logged);
     }
     Ok(true)
 }
@@ -180,7 +176,7 @@ impl Usage {
             return usage;
         }
         for (key, value) in &map {
-            let Some(count) = bodies::known(value) else { continue };
+            let Some(count) = parts::count(value) else { continue };
             let key = key.to_ascii_lowercase();
             let has = |part: &str| key.contains(part);
             match key.as_str() {
@@ -252,10 +248,7 @@ fn fill_names(wire: &Wire<'_>, row: &mut RequestRecord, shared: &mut Shared) {
     row.span_id_hash = row.request_id_hash;
     row.parent_span_id_hash = shared.hash(Column::Request, &wire.parent);
     row.user_hash = shared.hash(Column::User, &wire.user);
-    row.session_id_hash = shared.hash(Column::Session, &wire.session);
-    if row.session_id_hash.is_some() {
-        row.session_source = SessionSource::Explicit;
-    }
+    parts::session(row, shared.hash(Column::Session, &wire.session));
     if row.time_to_first_chunk_us.is_some() {
         row.stream = Some(true);
     }

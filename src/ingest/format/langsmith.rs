@@ -9,10 +9,9 @@
 use super::bodies::{self, Limits};
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    parts,
 };
-use crate::domain::record::{
-    Operation, RequestRecord, SessionSource, Status, TokenSource, TtftSource,
-};
+use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
@@ -195,8 +194,8 @@ fn fill_tokens(wire: &Wire<'_>, row: &mut RequestRecord) -> Result<(), FieldErro
         wire.total.count("total_tokens")?,
     );
     fill::tokens(row, counts, TokenSource::Logged, fill::Zeros::Unknown);
-    row.cache_read_input_tokens = bodies::known(&wire.cached);
-    row.reasoning_output_tokens = bodies::known(&wire.reasoning);
+    row.cache_read_input_tokens = parts::count(&wire.cached);
+    row.reasoning_output_tokens = parts::count(&wire.reasoning);
     row.drop_impossible_parts();
     Ok(())
 }
@@ -232,7 +231,7 @@ impl Langsmith {
         row.request_model = shared.model(&metadata.model);
         row.provider_name = shared.word(&metadata.provider);
         row.temperature = metadata.temperature.float();
-        row.max_tokens = bodies::known(&metadata.max_tokens).filter(|limit| *limit > 0);
+        row.max_tokens = parts::count(&metadata.max_tokens).filter(|limit| *limit > 0);
         if let Some(parameters) = extra.parameters.json() {
             let limits = Limits::read(&self.limits, &parameters).unwrap_or_default();
             bodies::fill_limits(row, &limits);
@@ -248,10 +247,7 @@ impl Langsmith {
             .and_then(parent_of)
             .and_then(|parent| shared.hasher.hash(Column::Request, parent));
         row.user_hash = shared.hash(Column::User, &metadata.user);
-        row.session_id_hash = shared.hash(Column::Session, &metadata.thread);
-        if row.session_id_hash.is_some() {
-            row.session_source = SessionSource::Explicit;
-        }
+        parts::session(row, shared.hash(Column::Session, &metadata.thread));
         bodies::fill_dollars(row, &wire.cost, shared);
     }
 
@@ -324,6 +320,7 @@ fn flat(array: &str) -> Vec<&str> {
 mod tests {
     use super::super::decoded;
     use super::*;
+    use crate::domain::record::SessionSource;
 
     const CALL: &str = r#"{"id":"r-1","name":"canary","run_type":"llm","inputs":{"messages":[[{"kwargs":{"content":"canary","type":"human"}}]]},"outputs":{},"start_time":"2026-11-24T09:15:02.123000","end_time":"2026-11-24T09:15:05.623000","extra":{"metadata":{"thread_id":"s-1","ls_model_name":"gpt-4o-mini","ls_provider":"openai"},"invocation_params":{"max_tokens":64}},"error":null,"trace_id":"t-1","dotted_order":"20261124T091501800000Zt-1.20261124T091502123000Zr-1","status":"success","session_id":"project","prompt_tokens":1320,"completion_tokens":160,"total_tokens":1480,"prompt_token_details":{"cache_read":1024},"first_token_time":"2026-11-24T09:15:02.541000"}"#;
 

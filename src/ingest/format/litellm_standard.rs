@@ -10,9 +10,11 @@ use super::bodies::{self, Answer, Limits};
 use super::litellm_spendlogs::{
     CACHE_HIT_SUFFIX, HEALTH_CHECK, NOBODY, NOT_LLM, operation, status_of,
 };
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{
+    Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill, parts,
+};
 use crate::domain::record::{
-    CacheStatus, Flag, Operation, RequestRecord, SessionSource, Status, TokenSource, TtftSource,
+    CacheStatus, Flag, Operation, RequestRecord, Status, TokenSource, TtftSource,
 };
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -140,7 +142,7 @@ impl Adapter for LitellmStandard {
         if metadata.searches.json().is_some() && metadata.searches.elements() != Some(0)
             || wire.file_search.json().is_some()
         {
-            bodies::mark_retrieval(&mut draft.row, "vector_store_meta", shared);
+            parts::explicit_rag(&mut draft.row, "vector_store_meta", shared);
         }
         out.keep(draft);
         Ok(())
@@ -189,10 +191,7 @@ fn fill_names(
     row.provider_name = shared.word(&wire.provider);
     row.request_id_hash = shared.hash(Column::Request, &wire.id);
     row.trace_id_hash = shared.hash(Column::Trace, &wire.trace_id);
-    row.session_id_hash = shared.hash(Column::Session, &wire.trace_id);
-    if row.session_id_hash.is_some() {
-        row.session_source = SessionSource::Explicit;
-    }
+    parts::session(row, shared.hash(Column::Session, &wire.trace_id));
     let owner = match metadata.owner.text() {
         Some(NOBODY) => None,
         _ => shared.hash(Column::User, &metadata.owner),
@@ -213,7 +212,7 @@ fn fill_status(
     row: &mut RequestRecord,
     shared: &mut Shared,
 ) -> Result<(), FieldError> {
-    let code = bodies::known(&wire.error_code);
+    let code = parts::count(&wire.error_code);
     let known = code.and_then(|code| u16::try_from(code).ok());
     row.http_status_code = known.filter(|code| (100..=599).contains(code));
     row.error_type = shared.error_type(&wire.error_class);
@@ -335,6 +334,7 @@ mod tests {
             .replace("1480,", "0,")
             .replace(":1320,\"completion_tokens\":160,\"start", ":0,\"completion_tokens\":0,\"start")
             .replace("702.541", "705.623")
+            .replace(r#"{"usage":{"prompt_tokens":1320,"completion_tokens":160,"prompt_tokens_details":{"cached_tokens":1024}}}"#, "null")
             .replace(
                 "\"hidden_params\":{}",
                 "\"error_information\":{\"error_code\":\"429\",\"error_class\":\"RateLimitError\",\"error_message\":\"canary\"}",

@@ -10,7 +10,7 @@
 use super::one_api::key_of;
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared,
-    bodies, fill,
+    bodies, fill, parts,
 };
 use crate::domain::record::{Flag, RequestRecord, Status, TokenSource, TtftSource};
 use crate::domain::time::MICROS_PER_SECOND;
@@ -132,7 +132,7 @@ fn reason_to_drop(
     wire: &Wire<'_>,
     other: &Other<'_>,
 ) -> Result<Option<&'static str>, FieldError> {
-    let counted = |value: &Loose<'_>| bodies::known(value).is_some_and(|count| count > 0);
+    let counted = |value: &Loose<'_>| parts::count(value).is_some_and(|count| count > 0);
     let is_settlement = !other.task.is_nothing() && !counted(&wire.prompt);
     Ok(match kind {
         Some(2) if is_settlement && !counted(&wire.completion) => Some("billing_row"),
@@ -173,14 +173,14 @@ fn fill_tokens(
         (_, None) => TokenSource::Logged,
     };
     fill::tokens(row, counts, source, fill::Zeros::Unknown);
-    row.cache_read_input_tokens = bodies::known(&other.cached);
-    let [five_minutes, hour] = [&other.written_5m, &other.written_1h].map(bodies::known);
-    row.cache_write_input_tokens = bodies::known(&other.written).or_else(|| {
+    row.cache_read_input_tokens = parts::count(&other.cached);
+    let [five_minutes, hour] = [&other.written_5m, &other.written_1h].map(parts::count);
+    row.cache_write_input_tokens = parts::count(&other.written).or_else(|| {
         five_minutes.or(hour)?;
         Some(bodies::sum(five_minutes.unwrap_or(0), hour.unwrap_or(0)))
     });
     if other.claude.truth() == Some(true) {
-        bodies::add_cached(row);
+        parts::add_cached(row);
     }
     row.drop_impossible_parts();
     Ok(())
@@ -188,7 +188,7 @@ fn fill_tokens(
 
 fn fill_failure(other: &Other<'_>, row: &mut RequestRecord, shared: &mut Shared) {
     row.status = Status::Error;
-    fill::http_status(row, bodies::known(&other.status_code));
+    fill::http_status(row, parts::count(&other.status_code));
     if !row.status.is_failure() {
         // A channel may answer 200 with an error in the body.
         row.status = Status::Error;
@@ -213,7 +213,7 @@ fn fill_names(wire: &Wire<'_>, other: &Other<'_>, row: &mut RequestRecord, share
     row.response_model = shared.model(&other.upstream_model);
     row.request_id_hash = shared.hash(Column::Request, &wire.request_id);
     row.user_hash = shared.hash(Column::User, &wire.user);
-    row.key_hash = match bodies::known(&wire.token_id).filter(|id| *id > 0) {
+    row.key_hash = match parts::count(&wire.token_id).filter(|id| *id > 0) {
         Some(_) => shared.hash(Column::Key, &wire.token_id),
         None => key_of(&wire.user, &wire.token_name)
             .and_then(|key| shared.hash(Column::Key, &Loose::Text(Cow::Owned(key)))),

@@ -94,7 +94,6 @@ impl OpenaiBatch {
     fn fill_body(&self, body: &str, draft: &mut Draft, shared: &mut Shared) {
         let row = &mut draft.row;
         let answer = Answer::read(&self.answer, body).unwrap_or_default();
-        bodies::fill_counts(row, &answer.counts());
         row.response_model = shared.model(&answer.model);
         row.operation = match answer.object.text() {
             Some("chat.completion" | "response") => Operation::Chat,
@@ -102,6 +101,7 @@ impl OpenaiBatch {
             Some("list") => Operation::Embeddings,
             _ => Operation::Unknown,
         };
+        bodies::fill_counts(row, &answer.counts());
         if row.status != Status::Ok && row.error_type.is_none() {
             bodies::fill_error(row, &[answer.error_type, answer.error_code], shared);
         }

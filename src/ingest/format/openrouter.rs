@@ -6,10 +6,10 @@
 //! retrieved. Daily sums are no requests and are left out. Source: OpenRouter's API reference and
 //! the export's header.
 
-use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, bodies, fill};
-use crate::domain::record::{
-    Operation, RequestRecord, SessionSource, Status, TokenSource, TtftSource,
+use super::{
+    Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, bodies, fill, parts,
 };
+use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
 use crate::domain::time::MICROS_PER_SECOND;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::FieldError;
@@ -129,13 +129,10 @@ fn fill_names(wire: &Wire<'_>, row: &mut RequestRecord, shared: &mut Shared) {
     row.request_id_hash = shared.hash(Column::Request, &wire.id);
     row.user_hash = shared.hash(Column::User, &wire.user);
     row.key_hash = shared.hash(Column::Key, &wire.key);
-    row.session_id_hash = shared.hash(Column::Session, &wire.session);
-    if row.session_id_hash.is_some() {
-        row.session_source = SessionSource::Explicit;
-    }
+    parts::session(row, shared.hash(Column::Session, &wire.session));
     bodies::fill_dollars(row, &wire.cost, shared);
     if wire.search.float().is_some_and(|search| search > 0.0) {
-        bodies::mark_retrieval(row, "vector_store_meta", shared);
+        parts::explicit_rag(row, "vector_store_meta", shared);
     }
 }
 

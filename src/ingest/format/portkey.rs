@@ -9,10 +9,9 @@
 use super::bodies::{self, Answer, Envelope};
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    parts,
 };
-use crate::domain::record::{
-    ArrivalSource, CacheStatus, Flag, RequestRecord, SessionSource, Status, TokenSource,
-};
+use crate::domain::record::{ArrivalSource, CacheStatus, Flag, RequestRecord, Status, TokenSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
@@ -155,12 +154,9 @@ impl Portkey {
         let text = wire.metadata.json().unwrap_or_default();
         let metadata = Metadata::read(&self.metadata, &text).unwrap_or_default();
         row.user_hash = shared.hash(Column::User, &metadata.user);
-        row.session_id_hash = shared
-            .hash(Column::Session, &metadata.session)
-            .or_else(|| shared.hash(Column::Session, &wire.trace_id));
-        if row.session_id_hash.is_some() {
-            row.session_source = SessionSource::Explicit;
-        }
+        let session = shared.hash(Column::Session, &metadata.session);
+        let session = session.or_else(|| shared.hash(Column::Session, &wire.trace_id));
+        parts::session(row, session);
     }
 
     fn fill_bodies(

@@ -74,7 +74,7 @@ const COMMON_CALL: &[(&str, i64, &str)] = &[
     ("apisix-logger.jsonl", 1, "DTIO"),
     ("apisix-access.log", 1_000_000, "DTIO"),
     ("higress-ai-statistics.jsonl", 1, "DTICO"),
-    ("portkey-export.jsonl", 1, "DIO"),
+    ("portkey-export.jsonl", 1_000_000, "DIO"),
     ("helicone-export.jsonl", 1, "DTICO"),
     ("helicone-export.csv", 1, "IO"),
     ("langfuse-observations-blob.jsonl", 1, "DTICO"),
