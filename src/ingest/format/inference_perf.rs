@@ -2,7 +2,7 @@
 //!
 //! Times are ISO texts in UTC without a zone. The names of attributes are those of `span_fields`;
 //! spans that call no model are left out as in OTLP. The trace is the session. An object without
-//! spans gives no record. Source: kubernetes-sigs/inference-perf, its OTel trace replay.
+//! spans gives no record. Source: kubernetes-sigs/inference-perf, its OpenTelemetry trace replay.
 
 use super::otlp::fill_content;
 use super::parts::{array, session};

@@ -63,8 +63,8 @@ struct Scope<'a> {
 struct Span<'a> {
     #[serde(borrow, default)]
     trace_id: Loose<'a>,
-    #[serde(borrow, default)]
-    span_id: Loose<'a>,
+    #[serde(borrow, default, rename = "spanId")]
+    own_id: Loose<'a>,
     #[serde(borrow, default)]
     parent_span_id: Loose<'a>,
     #[serde(borrow, default)]
@@ -91,18 +91,18 @@ struct Attribute<'a> {
 
 /// The value of an attribute: one of these.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct AnyValue<'a> {
-    #[serde(borrow)]
-    string_value: Loose<'a>,
-    #[serde(borrow)]
-    int_value: Loose<'a>,
-    #[serde(borrow)]
-    double_value: Loose<'a>,
-    #[serde(borrow)]
-    bool_value: Loose<'a>,
-    #[serde(borrow)]
-    array_value: Loose<'a>,
+    #[serde(borrow, rename = "stringValue")]
+    string: Loose<'a>,
+    #[serde(borrow, rename = "intValue")]
+    int: Loose<'a>,
+    #[serde(borrow, rename = "doubleValue")]
+    double: Loose<'a>,
+    #[serde(borrow, rename = "boolValue")]
+    bool: Loose<'a>,
+    #[serde(borrow, rename = "arrayValue")]
+    array: Loose<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -219,9 +219,9 @@ fn decode_span(span: &Span<'_>, at: At, shared: &mut Shared, out: &mut Out) {
 fn value_of<'a>(value: &Loose<'a>) -> Loose<'a> {
     let Loose::Json(text) = value else { return Loose::Null };
     let any: AnyValue<'a> = serde_json::from_str(text).unwrap_or_default();
-    let plain = [any.string_value, any.int_value, any.double_value, any.bool_value];
+    let plain = [any.string, any.int, any.double, any.bool];
     let plain = plain.into_iter().find(|value| !value.is_nothing());
-    plain.unwrap_or(any.array_value)
+    plain.unwrap_or(any.array)
 }
 
 /// Starts the row of a span: times and ids; `None` when it has no start.
@@ -243,7 +243,7 @@ fn start(
         fill::end(&mut row, ended);
     }
     row.trace_id_hash = shared.hash(Column::Trace, &span.trace_id);
-    row.span_id_hash = shared.hash(Column::Trace, &span.span_id);
+    row.span_id_hash = shared.hash(Column::Trace, &span.own_id);
     row.parent_span_id_hash = shared.hash(Column::Trace, &span.parent_span_id);
     Ok(Some(row))
 }
@@ -265,7 +265,7 @@ fn call(
     let join = join_of(span, fields, &row, shared);
     let own = row.response_id_hash;
     let previous = shared.hash(Column::Request, &fields.previous.value);
-    let chain = previous.is_some().then(|| Box::new(Chain { own, previous, ..Chain::default() }));
+    let chain = previous.is_some().then(|| Box::new(Chain { previous, own, ..Chain::default() }));
     let mut draft = Draft { row, join, chain };
     fill_content(fields, flat, &mut draft, shared);
     let reasons = reasons(&fields.reasons.value);
@@ -286,7 +286,7 @@ fn join_of(
 ) -> Option<Join> {
     let is_engine = fields.is_engine() || span.name.text() == Some("llm_request");
     let (upper, rank) =
-        if is_engine { (&span.parent_span_id, ENGINE) } else { (&span.span_id, GATEWAY) };
+        if is_engine { (&span.parent_span_id, ENGINE) } else { (&span.own_id, GATEWAY) };
     let input = row.input_tokens?.to_string();
     let output = row.output_tokens?.to_string();
     let ids = [span.trace_id.text()?, upper.text()?, &input, &output];
@@ -320,7 +320,7 @@ fn reasons<'a>(value: &Loose<'a>) -> Vec<Loose<'a>> {
     match value {
         Loose::Json(text) if text.starts_with('{') => {
             let list: Values<'_> = serde_json::from_str(text).unwrap_or_default();
-            list.values.into_iter().map(|value| value.string_value).collect()
+            list.values.into_iter().map(|value| value.string).collect()
         }
         Loose::Json(text) => serde_json::from_str(text).unwrap_or_default(),
         Loose::Text(text) if text.starts_with('[') => {

@@ -1,7 +1,7 @@
 //! Attributes of spans of LLM calls under all their names, and what they say of a request.
 //!
-//! One table of aliases: OpenTelemetry's names of today, its earlier ones, those of OpenLLMetry,
-//! OpenInference, vLLM and SGLang. Of several names the first one's value counts; token counts
+//! One table of aliases: OpenTelemetry's names of today, its earlier ones, those of
+//! `OpenLLMetry`, `OpenInference`, vLLM and `SGLang`. Of several names the first one's value counts; token counts
 //! that differ are flagged (`usage_differs`). Latencies are seconds; values above 1e6 s are
 //! nanoseconds of a fork and are ignored. Sources: open-telemetry/semantic-conventions-genai,
 //! traceloop/openllmetry, Arize-ai/openinference, vllm-project/vllm `vllm/tracing`.
