@@ -11,7 +11,7 @@ use super::parts::{array, bytes, count, family_of, flag, path_of};
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
 };
-use crate::domain::record::{CacheStatus, Flag, Operation, RequestRecord, Status, TokenSource};
+use crate::domain::record::{CacheStatus, Flag, RequestRecord, Status, TokenSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose, json_refusal};
@@ -321,6 +321,7 @@ fn deployment_of(path: &str) -> Option<&str> {
 mod tests {
     use super::super::tried;
     use super::*;
+    use crate::domain::record::Operation;
 
     const GATEWAY_LOGS: Format = Format::AzureApimGatewaylogs;
     const LLM: Format = Format::AzureApimLlm;

@@ -1,4 +1,4 @@
-//! AWS Bedrock: model invocation logs, as in its S3 objects and in CloudWatch.
+//! AWS Bedrock: model invocation logs, as in its S3 objects and in `CloudWatch`.
 //!
 //! Times have whole seconds. The input count of Anthropic models leaves cached tokens out: they are
 //! added (`anthropic_cached_added`); for other models the total of the answer's usage decides.

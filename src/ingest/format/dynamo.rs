@@ -87,13 +87,13 @@ impl Adapter for Dynamo {
         let draft = match event.kind.text().unwrap_or_default() {
             "request_end" => end(&event, row, shared)?,
             "request_payload" => payload(&event, row, shared)?,
-            "tool_end" | "tool_error" => match tool(&event, row, shared)? {
-                Some(draft) => Some(draft),
-                None => {
+            "tool_end" | "tool_error" => {
+                let Some(draft) = tool(&event, row, shared)? else {
                     out.drop("side_span");
                     return Ok(());
-                }
-            },
+                };
+                Some(draft)
+            }
             "tool_start" => {
                 out.drop("side_span");
                 return Ok(());
@@ -193,7 +193,7 @@ fn of_request(event: &Event<'_>, mut row: RequestRecord, rank: u8, shared: &mut 
     session(&mut row, own);
     let join = row.request_id_hash.map(|key| Join { key, role: Role::Part(rank) });
     let previous = shared.hash(Column::Session, &event.parent);
-    let chain = own.is_some().then(|| Chain { own, previous, ..Chain::default() });
+    let chain = own.is_some().then(|| Chain { previous, own, ..Chain::default() });
     Draft { row, join, chain: chain.map(Box::new) }
 }
 

@@ -48,6 +48,8 @@ pub mod qwen_bailian;
 pub mod raw_capture;
 pub mod sglang;
 pub mod sharegpt;
+mod span_fields;
+mod span_messages;
 mod text;
 pub mod tgi;
 pub mod tracewright_run;

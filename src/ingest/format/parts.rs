@@ -74,8 +74,8 @@ pub(super) fn session(row: &mut RequestRecord, hash: Option<Hash128>) {
 
 /// Returns the hash of several identifiers together; a length in front of each keeps them apart.
 pub(super) fn joined(shared: &Shared, ids: &[&str]) -> Option<Hash128> {
-    let text: String = ids.iter().map(|id| format!("{}:{id}", id.len())).collect();
-    shared.hasher.hash(Column::Request, &text)
+    let text: Vec<String> = ids.iter().map(|id| format!("{}:{id}", id.len())).collect();
+    shared.hasher.hash(Column::Request, &text.concat())
 }
 
 /// Returns the path of a URL, or of a path, without its query.

@@ -1,4 +1,4 @@
-//! ShareGPT conversations: `{id, conversations: [{from, value}]}`, from JSONL or a JSON array.
+//! `ShareGPT` conversations: `{id, conversations: [{from, value}]}`, from JSONL or a JSON array.
 //!
 //! There are no times and no tokens. Each turn of a human is one request, whose messages are all
 //! up to it; the conversation is the session. Texts are looked at for evidence of retrieval and

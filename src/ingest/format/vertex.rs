@@ -1,4 +1,4 @@
-//! Vertex AI: request-response logging, exported from BigQuery as JSON, CSV or Parquet.
+//! Vertex AI: request-response logging, exported from `BigQuery` as JSON, CSV or Parquet.
 //!
 //! `logging_time` is the end; the arrival is the answer's `createTime`, else end minus latency.
 //! Thoughts stand beside the candidates' tokens: the output is their sum; tokens of tool results
