@@ -186,7 +186,10 @@ fn rows_that_are_no_requests_are_counted_by_reason() {
             serde_json::json!({"user_api_key_alias": "litellm-internal-health-check"}),
         )]),
         // A caller can write any tag: it decides nothing.
-        spend(&[("request_tags", serde_json::json!(["litellm-internal-health-check"]))]),
+        spend(&[
+            ("request_id", "r2".into()),
+            ("request_tags", serde_json::json!(["litellm-internal-health-check"])),
+        ]),
     ];
     let got = read_text(&text.join("\n"), hints()).unwrap();
     let dropped: Vec<_> = got.ingested.metadata.counts.dropped.into_iter().collect();
@@ -387,6 +390,7 @@ fn packing_and_run_size_do_not_change_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let line = |n: u64| {
         spend(&[
+            ("request_id", format!("r{n}").into()),
             ("session_id", format!("s{}", n % 50).into()),
             ("startTime", format!("2026-11-24 09:{:02}:00.000", n * 37 % 60).into()),
         ])

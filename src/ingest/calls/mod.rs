@@ -46,17 +46,13 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// Moves the records that became no row from the kept ones to where they belong.
+    /// Moves the records that became no row from the kept ones to where they belong. Side spans
+    /// are counted as they are read.
     pub fn settle(&self, counts: &mut IngestCounts) {
         counts.merged += self.merged;
-        let gone = self.merged + self.older_versions + self.side_spans;
-        counts.kept = counts.kept.saturating_sub(gone);
-        for (reason, gone) in
-            [("older_version", self.older_versions), ("side_span", self.side_spans)]
-        {
-            if gone > 0 {
-                *counts.dropped.entry(reason.to_owned()).or_insert(0) += gone;
-            }
+        counts.kept = counts.kept.saturating_sub(self.merged + self.older_versions);
+        if self.older_versions > 0 {
+            *counts.dropped.entry("older_version".to_owned()).or_insert(0) += self.older_versions;
         }
     }
 

@@ -272,7 +272,7 @@ fn without_keys_links_are_less_sure() {
 
 #[test]
 fn blocks_find_three_links_of_four() {
-    let blocks = Workload { shown: Shown::Blocks, sessions: 1_500, ..USUAL };
+    let blocks = Workload { shown: Shown::Blocks, ..USUAL };
     assert_at_least(measure(blocks, None), 0.99, 0.7);
     let nameless = Workload { keys_shown: false, ..blocks };
     assert_at_least(measure(nameless, None), 0.98, 0.7);
