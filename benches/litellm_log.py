@@ -84,7 +84,8 @@ def base_row(rng, world, arrival):
 
 def lean_row(rng, world, arrival):
     row, metadata = base_row(rng, world, arrival)
-    row |= {"metadata": metadata, "request_tags": ["team:demo"], "messages": {}, "response": {}}
+    row |= {"metadata": metadata, "request_tags": ["team:demo"], "organization_id": None, "requester_ip_address": "",
+            "messages": {}, "response": {}, "proxy_server_request": {}}
     return row
 
 
@@ -133,7 +134,7 @@ def real_row(rng, world, arrival):
         "router": [{"deployment": uuid(rng), "weight": n, "healthy": True, "limits": {"tpm": 10_000 * n, "rpm": None},
                     "info": {"id": hexa(rng, 64), "db_model": False, "updated_at": stamp(0), "tags": ["eu", "a\"b"]}}
                    for n in range(1, 9)],
-        "trace": {f"span_{n}": {"id": hexa(rng, 16), "ms": n * 1.5, "ok": True} for n in range(24)},
+        "trace": {f"span_{n}": {"id": hexa(rng, 16), "ms": n * 1.5, "ok": True, "parent": None} for n in range(52)},
     }
     if row["status"] == "failure":
         metadata["error_information"] |= {"traceback": error, "error_message": "limit reached \u2013 try again"}

@@ -5,9 +5,11 @@
 //! hashes. The salt stays in its own file, readable by its owner only; a trace carries its id.
 
 use super::error::IngestError;
+use crate::domain::convert;
 use crate::domain::record::Hash128;
 use rand::TryRng;
 use std::fs::OpenOptions;
+use std::hash::BuildHasher as _;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -128,6 +130,68 @@ fn shortened(digest: blake3::Hash) -> Hash128 {
     Hash128(short)
 }
 
+/// Hashes of identifiers that come again and again, such as those of keys and teams.
+///
+/// A hash takes as long as everything else of a short record; this keeps the last ones, by a place
+/// of their text, and gives what [`Hasher::hash`] gives.
+#[derive(Clone)]
+pub struct Repeated {
+    places: Vec<Option<Seen>>,
+    mix: foldhash::fast::FixedState,
+}
+
+impl std::fmt::Debug for Repeated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The texts are what the hashes hide.
+        f.debug_struct("Repeated").finish_non_exhaustive()
+    }
+}
+
+/// Longest text that is kept, in bytes.
+const MAX_SEEN: usize = 64;
+/// Texts that are kept.
+const PLACES: usize = 1_024;
+
+#[derive(Clone)]
+struct Seen {
+    column: Column,
+    length: usize,
+    text: [u8; MAX_SEEN],
+    hash: Hash128,
+}
+
+impl Default for Repeated {
+    fn default() -> Self {
+        Self { places: vec![None; PLACES], mix: foldhash::fast::FixedState::default() }
+    }
+}
+
+impl Repeated {
+    /// Returns the keyed hash of an identifier; `None` for an empty one.
+    pub fn hash(&mut self, hasher: &Hasher, column: Column, value: &str) -> Option<Hash128> {
+        let bytes = value.as_bytes();
+        if bytes.len() > MAX_SEEN {
+            return hasher.hash(column, value);
+        }
+        let mixed = self.mix.hash_one(bytes) % convert::count(PLACES);
+        let Some(place) = convert::index(mixed).and_then(|at| self.places.get_mut(at)) else {
+            return hasher.hash(column, value);
+        };
+        match place {
+            Some(seen) if seen.column == column && seen.text.get(..seen.length) == Some(bytes) => {
+                Some(seen.hash)
+            }
+            _ => {
+                let hash = hasher.hash(column, value)?;
+                let mut text = [0; MAX_SEEN];
+                text.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                *place = Some(Seen { column, length: bytes.len(), text, hash });
+                Some(hash)
+            }
+        }
+    }
+}
+
 /// Reads the salt, or makes one in the user's configuration.
 ///
 /// Returns the hasher and whether the salt is new.
@@ -217,6 +281,23 @@ mod tests {
         assert_ne!(of(&["a", "b"]), of(&["b", "a"]));
         assert_ne!(of(&["a", "b"]), of(&["ab"]));
         assert_ne!(of(&["a"]), Hasher::new(b"salt number two!").roll(start, b"a"));
+    }
+
+    #[test]
+    fn repeated_hashes_are_the_same() {
+        let hasher = Hasher::new(b"0123456789abcdef");
+        let mut repeated = Repeated::default();
+        let long = "x".repeat(MAX_SEEN + 1);
+        // More texts than places, so that they drive each other out.
+        let mut texts: Vec<String> = (0..3_000).map(|n| format!("key-{}", n % 2_500)).collect();
+        texts.extend(["", "a", "a\0", &long, &long[1..]].map(str::to_owned));
+        for text in &texts {
+            for column in [Column::Key, Column::User, Column::Key] {
+                let hash = hasher.hash(column, text);
+                assert_eq!(repeated.hash(&hasher, column, text), hash, "{text}");
+            }
+        }
+        assert!(!format!("{repeated:?}").contains("key"));
     }
 
     #[test]

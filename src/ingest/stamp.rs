@@ -118,44 +118,92 @@ pub struct Stamp {
 /// Reads `2026-11-24 09:15:02.123`, with `T` or space, any decimals, and `Z`, `UTC`, `+01:00`,
 /// `+0100`, `+01` or no zone; `None` for anything else.
 pub fn parse(text: &str, zone: &TimeZone) -> Option<Stamp> {
-    let bytes = text.trim().as_bytes();
-    let (date, rest) = bytes.split_at_checked(19)?;
-    let part = |from: usize, length: usize| digits(date.get(from..from + length)?);
-    let separators = (*date.get(4)?, *date.get(7)?, *date.get(10)?, *date.get(13)?, *date.get(16)?);
-    if !matches!(separators, (b'-', b'-', b'T' | b't' | b' ', b':', b':')) {
-        return None;
-    }
-    let small = |from: usize| part(from, 2).and_then(|number| i8::try_from(number).ok());
-    let civil = DateTime::new(
-        i16::try_from(part(0, 4)?).ok()?,
-        small(5)?,
-        small(8)?,
-        small(11)?,
-        small(14)?,
-        small(17)?,
-        0,
-    )
-    .ok()?;
+    let (clock, rest) = text.trim().as_bytes().split_first_chunk::<19>()?;
+    let (utc, at_day) = clock_seconds(clock)?;
     let (micros, decimals, rest) = fraction(rest)?;
     let mut ambiguous = false;
     let (seconds, zone_assumed) = match rest {
+        b"" if *zone == TimeZone::UTC => (utc, true),
         b"" => {
-            let instant = zone.to_ambiguous_timestamp(civil);
+            let (year, month, day) = at_day;
+            let small = |number: i64| i8::try_from(number).ok();
+            let of_day = utc.rem_euclid(86_400);
+            let civil = DateTime::new(
+                i16::try_from(year).ok()?,
+                small(month)?,
+                small(day)?,
+                small(of_day / 3_600)?,
+                small(of_day / 60 % 60)?,
+                small(of_day % 60)?,
+                0,
+            );
+            let instant = zone.to_ambiguous_timestamp(civil.ok()?);
             ambiguous = instant.is_ambiguous();
             (instant.compatible().ok()?.as_second(), true)
         }
-        b"Z" | b"z" | b" UTC" | b" GMT" | b" Z" => {
-            (TimeZone::UTC.to_timestamp(civil).ok()?.as_second(), false)
-        }
-        offset => {
-            let utc = TimeZone::UTC.to_timestamp(civil).ok()?.as_second();
-            (utc - offset_seconds(offset)?, false)
-        }
+        b"Z" | b"z" | b"+00:00" | b" UTC" | b" GMT" | b" Z" => (utc, false),
+        offset => (utc - offset_seconds(offset)?, false),
     };
     let quantum_us = 10_i64.pow(6 - decimals.min(6));
     let at = WallTime(seconds * MICROS_PER_SECOND + micros);
     Some(Stamp { at, quantum_us, zone_assumed, ambiguous })
 }
+
+/// Reads `2026-11-24 09:15:02` as if in UTC: seconds since 1970, and year, month and day.
+fn clock_seconds(clock: &[u8; 19]) -> Option<(i64, (i64, i64, i64))> {
+    let [
+        y1,
+        y2,
+        y3,
+        y4,
+        b'-',
+        m1,
+        m2,
+        b'-',
+        d1,
+        d2,
+        b'T' | b't' | b' ',
+        h1,
+        h2,
+        b':',
+        i1,
+        i2,
+        b':',
+        s1,
+        s2,
+    ] = clock
+    else {
+        return None;
+    };
+    let all = [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, i1, i2, s1, s2];
+    if !all.iter().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let two = |tens: &u8, ones: &u8| 10 * i64::from(tens - b'0') + i64::from(ones - b'0');
+    let (year, month, day) = (100 * two(y1, y2) + two(y3, y4), two(m1, m2), two(d1, d2));
+    let (hour, minute, second) = (two(h1, h2), two(i1, i2), two(s1, s2));
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + i64::from(is_leap),
+        _ => return None,
+    };
+    if day == 0 || day > days || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    // Years that begin in March: the leap day is the last one, and months repeat every five.
+    let (march_year, march_month) =
+        if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days =
+        march_year.div_euclid(4) - march_year.div_euclid(100) + march_year.div_euclid(400);
+    let in_year = (153 * march_month + 2) / 5 + day - 1;
+    let days = 365 * march_year + leap_days + in_year - DAYS_TO_1970;
+    Some((days * 86_400 + hour * 3_600 + minute * 60 + second, (year, month, day)))
+}
+
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_TO_1970: i64 = 719_468;
 
 /// Splits `.1234567+00:00` into microseconds (cut), decimals and the rest.
 fn fraction(rest: &[u8]) -> Option<(i64, u32, &[u8])> {

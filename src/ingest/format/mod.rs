@@ -65,7 +65,7 @@ pub mod weka;
 
 use super::error::IngestError;
 use super::loose::{FieldError, Loose, json_refusal};
-use super::privacy::{Column, Hasher};
+use super::privacy::{Column, Hasher, Repeated};
 use super::rows::{Header, Row};
 use super::sample::Sample;
 use super::stamp::{self, Stamp, Unit};
@@ -74,7 +74,8 @@ use crate::domain::trace::Decision;
 use crate::domain::word::word_enum;
 use chain::Chain;
 use jiff::tz::TimeZone;
-use std::cell::Cell;
+use names::{Judged, Rule};
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -498,6 +499,8 @@ pub struct Shared {
     /// Things worth a line at the end, with counts.
     pub remarks: BTreeMap<&'static str, u64>,
     names: HashMap<Box<str>, Arc<str>>,
+    judged: Judged,
+    repeated: RefCell<Repeated>,
 }
 
 /// How an instant was read.
@@ -539,6 +542,8 @@ impl Shared {
             readings: Vec::new(),
             remarks: BTreeMap::new(),
             names: HashMap::new(),
+            judged: Judged::default(),
+            repeated: RefCell::default(),
         }
     }
 
@@ -577,11 +582,38 @@ impl Shared {
 
     /// Returns the keyed hash of an identifier; `None` where the value holds none.
     pub fn hash(&self, column: Column, value: &Loose<'_>) -> Option<Hash128> {
-        self.hasher.hash(column, &value.id()?)
+        let id = value.id()?;
+        match column {
+            Column::User | Column::Key | Column::Tenant => {
+                self.repeated.borrow_mut().hash(&self.hasher, column, &id)
+            }
+            _ => self.hasher.hash(column, &id),
+        }
     }
 
     /// Returns the one copy of a name.
     pub fn name(&mut self, name: &str) -> Arc<str> {
+        self.judge(Rule::Own, name, |own| Some(own))
+    }
+
+    /// Returns what a rule makes of a text; `other` when it makes nothing of it.
+    fn judge(
+        &mut self,
+        rule: Rule,
+        text: &str,
+        make: impl FnOnce(&str) -> Option<&str>,
+    ) -> Arc<str> {
+        let (name, is_hidden) = self.judged.before(rule, text).unwrap_or_else(|| {
+            let made = make(text);
+            let verdict = (self.shared(made.unwrap_or(OTHER)), made.is_none());
+            self.judged.keep(rule, text, verdict.clone());
+            verdict
+        });
+        self.hidden += u64::from(is_hidden);
+        name
+    }
+
+    fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
         }
@@ -595,31 +627,25 @@ impl Shared {
     /// Returns the name of a model; `None` when missing, `other` when it could be a person, a key
     /// or an address.
     pub fn model(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let name = value.text()?;
-        Some(if names::is_model(name) { self.name(name) } else { self.other() })
+        let is_model = |name: &&str| names::is_model(name);
+        Some(self.judge(Rule::Model, value.text()?, |name| Some(name).filter(is_model)))
     }
 
     /// Returns a word such as the name of a provider; as [`Shared::model`].
     pub fn word(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let word = value.text()?;
-        Some(if names::is_word(word) { self.name(word) } else { self.other() })
+        let is_word = |word: &&str| names::is_word(word);
+        Some(self.judge(Rule::Word, value.text()?, |word| Some(word).filter(is_word)))
     }
 
     /// Returns the class of an error; as [`Shared::model`].
     pub fn error_type(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let class = names::error_class(value.text()?);
-        Some(if let Some(class) = class { self.name(class) } else { self.other() })
+        Some(self.judge(Rule::Error, value.text()?, names::error_class))
     }
 
     /// Returns the family of an endpoint; `None` when missing or not known.
     pub fn endpoint(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
         let known = names::endpoint(value.text()?)?;
         Some(self.name(known))
-    }
-
-    fn other(&mut self) -> Arc<str> {
-        self.hidden += 1;
-        self.name(OTHER)
     }
 
     /// Returns why generation stopped; words outside the known ones become `other`.

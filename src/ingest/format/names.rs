@@ -2,7 +2,71 @@
 //! errors and endpoints.
 //!
 //! Gateways put anything into these columns: addresses, keys, names of people. A text is kept only
-//! when its form is that of a name; the rules refuse rather than guess. Pure functions.
+//! when its form is that of a name; the rules refuse rather than guess. Pure functions, and a memory of what they said.
+
+use crate::domain::convert;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+/// By which rule a text was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Not at all: it is one of our own words.
+    Own,
+    /// As the name of a model.
+    Model,
+    /// As a word.
+    Word,
+    /// As the class of an error.
+    Error,
+}
+
+/// What was made of the texts seen last: a log has few names, on millions of rows.
+#[derive(Debug)]
+pub(super) struct Judged {
+    places: Vec<Option<Verdict>>,
+    mix: foldhash::fast::FixedState,
+}
+
+#[derive(Clone, Debug)]
+struct Verdict {
+    rule: Rule,
+    text: Box<str>,
+    name: Arc<str>,
+    is_hidden: bool,
+}
+
+/// Texts kept; each is at most [`MAX_NAME`] bytes long.
+const PLACES: usize = 512;
+
+impl Default for Judged {
+    fn default() -> Self {
+        Self { places: vec![None; PLACES], mix: foldhash::fast::FixedState::default() }
+    }
+}
+
+impl Judged {
+    /// Returns the name that was made of a text before, and whether it hides the text.
+    #[inline]
+    pub(super) fn before(&self, rule: Rule, text: &str) -> Option<(Arc<str>, bool)> {
+        let verdict = self.places.get(self.place(text)?)?.as_ref()?;
+        let same = verdict.rule == rule && *verdict.text == *text;
+        same.then(|| (verdict.name.clone(), verdict.is_hidden))
+    }
+
+    /// Remembers what was made of a text.
+    pub(super) fn keep(&mut self, rule: Rule, text: &str, (name, is_hidden): (Arc<str>, bool)) {
+        let place = self.place(text).filter(|_| text.len() <= MAX_NAME);
+        if let Some(place) = place.and_then(|place| self.places.get_mut(place)) {
+            *place = Some(Verdict { rule, text: text.into(), name, is_hidden });
+        }
+    }
+
+    #[inline]
+    fn place(&self, text: &str) -> Option<usize> {
+        convert::index(self.mix.hash_one(text.as_bytes()) % convert::count(PLACES))
+    }
+}
 
 /// Longest name of a model, in bytes.
 const MAX_NAME: usize = 200;
@@ -143,6 +207,17 @@ mod tests {
         ] {
             assert!(!is_model(name), "{name}");
         }
+    }
+
+    #[test]
+    fn verdicts_are_kept_by_rule() {
+        let mut judged = Judged::default();
+        assert_eq!(judged.before(Rule::Model, "a"), None);
+        judged.keep(Rule::Model, "a", ("other".into(), true));
+        assert_eq!(judged.before(Rule::Model, "a"), Some(("other".into(), true)));
+        assert_eq!((judged.before(Rule::Word, "a"), judged.before(Rule::Model, "b")), (None, None));
+        judged.keep(Rule::Word, "a", ("a".into(), false));
+        assert_eq!(judged.before(Rule::Word, "a"), Some(("a".into(), false)));
     }
 
     #[test]

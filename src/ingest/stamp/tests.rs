@@ -1,6 +1,7 @@
 //! Tests of instants: texts, units of columns, odd values.
 
 use super::*;
+use proptest::prelude::*;
 
 fn micros(text: &str) -> Option<(i64, i64, bool)> {
     parse(text, &TimeZone::UTC).map(|stamp| (stamp.at.0, stamp.quantum_us, stamp.zone_assumed))
@@ -148,4 +149,20 @@ fn later_values_are_held_to_the_decision() {
     assert_eq!(Unit::Nanos.to_micros(Number::Int(46_926_808)), Some(46_926));
     assert_eq!(Unit::Seconds.to_micros(Number::Float(f64::NAN)), None);
     assert_eq!(Unit::Seconds.to_micros(Number::Int(i64::MAX)), None);
+}
+
+proptest! {
+    #[test]
+    fn days_are_those_of_the_calendar(
+        (year, month, day) in (1_i16..=9998, 0_i8..=13, 0_i8..=32),
+        (hour, minute, second) in (0_i8..=24, 0_i8..=60, 0_i8..=60),
+    ) {
+        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+        let civil = DateTime::new(year, month, day, hour, minute, second, 0).ok();
+        let at = civil.map(|civil| TimeZone::UTC.to_timestamp(civil).unwrap().as_microsecond());
+        prop_assert_eq!(micros(&text).map(|(at, ..)| at), at, "{}", text);
+        let plus_one = TimeZone::fixed(jiff::tz::offset(1));
+        let naive = parse(&text, &plus_one).map(|stamp| stamp.at.0 + 3_600_000_000);
+        prop_assert_eq!(naive, at);
+    }
 }
