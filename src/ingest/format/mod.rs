@@ -34,6 +34,7 @@ pub mod length_trace;
 pub mod litellm_spendlogs;
 pub mod litellm_standard;
 pub mod litellm_wire;
+pub mod id;
 mod names;
 pub mod new_api;
 pub mod nginx;
@@ -47,6 +48,7 @@ pub mod portkey;
 pub mod qwen_bailian;
 pub mod raw_capture;
 pub mod sglang;
+mod shared;
 pub mod sharegpt;
 mod span_fields;
 mod span_messages;
@@ -63,6 +65,9 @@ pub mod vllm_custom;
 pub mod vllm_text;
 pub mod weka;
 
+pub use id::Format;
+pub use shared::{Naive, Reading, Shared};
+
 use super::error::IngestError;
 use super::loose::{FieldError, Loose, json_refusal};
 use super::privacy::{Column, Hasher, Repeated};
@@ -78,111 +83,6 @@ use names::{Judged, Rule};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-word_enum! {
-    /// A family of logs.
-    pub enum Format {
-        /// The `LiteLLM_SpendLogs` table.
-        LitellmSpendlogs = "litellm-spendlogs",
-        /// LiteLLM's logging payload, as in its S3 and GCS logs.
-        LitellmStandardLogging = "litellm-standard-logging",
-        /// The table `logs` of one-api.
-        OneApiLogs = "one-api-logs",
-        /// The table `logs` of new-api.
-        NewApiLogs = "new-api-logs",
-        /// Access logs of Envoy AI Gateway.
-        EnvoyAiGateway = "envoy-ai-gateway",
-        /// Logs of Kong's ai-proxy.
-        KongAi = "kong-ai",
-        /// Entries of APISIX's logger plugins.
-        ApisixLogger = "apisix-logger",
-        /// Access logs of APISIX with its AI fields.
-        ApisixAccess = "apisix-access",
-        /// Access logs of Higress with ai-statistics.
-        HigressAiStatistics = "higress-ai-statistics",
-        /// Log exports of Portkey.
-        PortkeyExport = "portkey-export",
-        /// Exports of Helicone.
-        HeliconeExport = "helicone-export",
-        /// Observations of Langfuse.
-        LangfuseObservations = "langfuse-observations",
-        /// Runs of LangSmith.
-        LangsmithRuns = "langsmith-runs",
-        /// OpenTelemetry spans as OTLP/JSON.
-        OtlpSpans = "otlp-spans",
-        /// Cloudflare AI Gateway.
-        CloudflareLogpush = "cloudflare-logpush",
-        /// Model invocation logs of AWS Bedrock.
-        BedrockInvocation = "bedrock-invocation",
-        /// Request logs of Azure OpenAI.
-        AzureOpenaiRequestResponse = "azure-openai-requestresponse",
-        /// LLM logs of Azure API Management.
-        AzureApimLlm = "azure-apim-llm",
-        /// Gateway logs of Azure API Management.
-        AzureApimGatewaylogs = "azure-apim-gatewaylogs",
-        /// Request-response logs of Vertex AI.
-        VertexRequestResponse = "vertex-request-response",
-        /// Activity of OpenRouter.
-        OpenrouterActivity = "openrouter-activity",
-        /// Outputs of the OpenAI Batch API.
-        OpenaiBatchOutput = "openai-batch-output",
-        /// Request traces of NVIDIA Dynamo.
-        DynamoRequestTrace = "dynamo-request-trace",
-        /// Request logs of SGLang.
-        SglangRequests = "sglang-requests",
-        /// The metrics exporter of SGLang.
-        SglangRequestMetrics = "sglang-request-metrics",
-        /// The router's log of text-generation-inference.
-        TgiRouter = "tgi-router",
-        /// Ollama's server log.
-        OllamaGin = "ollama-gin",
-        /// Captured final responses of Ollama.
-        OllamaResponses = "ollama-responses",
-        /// vLLM's request log.
-        VllmText = "vllm-text",
-        /// JSON access logs of nginx.
-        NginxJson = "nginx-json",
-        /// Access logs of ingress-nginx.
-        NginxIngress = "nginx-ingress",
-        /// Access logs in the combined format.
-        NginxCombined = "nginx-combined",
-        /// The public Azure LLM inference traces of 2023 and 2024.
-        AzureLlmPublic = "azure-llm-public",
-        /// The public Azure traces of 2025 with images.
-        AzureLmmPublic = "azure-lmm-public",
-        /// BurstGPT.
-        Burstgpt = "burstgpt",
-        /// The Qwen-Bailian traces.
-        QwenBailian = "qwen-bailian",
-        /// ShareGPT conversations.
-        Sharegpt = "sharegpt",
-        /// Traces of Vidur.
-        Vidur = "vidur",
-        /// Inputs of AIPerf with sessions.
-        AiperfSessions = "aiperf-sessions",
-        /// Custom datasets of vLLM's benchmark.
-        VllmCustom = "vllm-custom",
-        /// Traces of inference-perf.
-        InferencePerfOtel = "inference-perf-otel",
-        /// WEKA's agentic traces.
-        WekaTrace = "weka-trace",
-        /// The requests of a run of this program.
-        TracewrightRun = "tracewright-run",
-        /// `timestamp`, `input_length`, `output_length`, as of Mooncake and GuideLLM.
-        LengthTrace = "length-trace",
-        /// Captured requests and responses of whatever shape.
-        RawCapture = "raw-capture",
-        /// Any CSV or JSONL with `--map`.
-        Generic = "generic",
-    }
-}
-
-impl Format {
-    /// Returns the names of all formats.
-    pub fn names() -> Vec<&'static str> {
-        Self::ALL.iter().map(|format| format.as_str()).collect()
-    }
-}
 
 /// The zone of times that carry none.
 #[derive(Clone, Debug)]
@@ -483,201 +383,6 @@ pub fn make(format: Format, sample: &Sample, hints: &Hints) -> Result<Made, Inge
         Format::TracewrightRun => tracewright_run::make(sample, hints),
     }
 }
-
-/// What adapters share over the files that one thread reads: the hashes, the zone, one copy of
-/// each name, and what was decided on the way.
-#[derive(Debug)]
-pub struct Shared {
-    /// Makes hashes of identifiers.
-    pub hasher: Hasher,
-    /// Zone of times without one.
-    pub zone: Zone,
-    /// Names replaced by `other` because of their form.
-    pub hidden: u64,
-    /// How instants were read: field, reading, and how many.
-    pub readings: Vec<(&'static str, Reading, u64)>,
-    /// Things worth a line at the end, with counts.
-    pub remarks: BTreeMap<&'static str, u64>,
-    names: HashMap<Box<str>, Arc<str>>,
-    judged: Judged,
-    repeated: RefCell<Repeated>,
-}
-
-/// How an instant was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reading {
-    /// A text with its zone.
-    Zoned,
-    /// A text without zone; the source writes UTC.
-    NaiveUtc,
-    /// A text without zone; the source writes the time of its machine.
-    NaiveLocal,
-    /// A number of this unit since 1970, by its magnitude.
-    Epoch(Unit),
-    /// Ticks of 100 ns since year 1.
-    Ticks,
-}
-
-/// In which zone a source writes times without zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naive {
-    /// In UTC.
-    Utc,
-    /// In that of the machine.
-    Local,
-}
-
-/// Names kept for sharing; further ones are stored row by row.
-const MAX_SHARED_NAMES: usize = 10_000;
-/// Stands for a name that could be something else.
-const OTHER: &str = "other";
-
-impl Shared {
-    /// Makes the shared part of an ingest.
-    pub fn new(hasher: Hasher, zone: Zone) -> Self {
-        Self {
-            hasher,
-            zone,
-            hidden: 0,
-            readings: Vec::new(),
-            remarks: BTreeMap::new(),
-            names: HashMap::new(),
-            judged: Judged::default(),
-            repeated: RefCell::default(),
-        }
-    }
-
-    /// Reads an instant: a text, or a number whose unit its magnitude tells (2001 to 2103).
-    /// `None` when there is none.
-    ///
-    /// # Errors
-    ///
-    /// If the value is no instant.
-    pub fn time(
-        &mut self,
-        value: &Loose<'_>,
-        field: &'static str,
-        naive: Naive,
-    ) -> Result<Option<Stamp>, FieldError> {
-        let Some((stamp, reading)) = stamp::read_any(value, field, naive, &self.zone)? else {
-            return Ok(None);
-        };
-        self.count_reading(field, reading, 1);
-        Ok(Some(stamp))
-    }
-
-    /// Counts readings of a field.
-    pub fn count_reading(&mut self, field: &'static str, reading: Reading, times: u64) {
-        let known = self.readings.iter_mut().find(|known| known.0 == field && known.1 == reading);
-        match known {
-            Some(known) => known.2 += times,
-            None => self.readings.push((field, reading, times)),
-        }
-    }
-
-    /// Counts something worth a line at the end.
-    pub fn remark(&mut self, what: &'static str) {
-        *self.remarks.entry(what).or_insert(0) += 1;
-    }
-
-    /// Returns the keyed hash of an identifier; `None` where the value holds none.
-    pub fn hash(&self, column: Column, value: &Loose<'_>) -> Option<Hash128> {
-        let id = value.id()?;
-        match column {
-            Column::User | Column::Key | Column::Tenant => {
-                self.repeated.borrow_mut().hash(&self.hasher, column, &id)
-            }
-            _ => self.hasher.hash(column, &id),
-        }
-    }
-
-    /// Returns the one copy of a name.
-    pub fn name(&mut self, name: &str) -> Arc<str> {
-        self.judge(Rule::Own, name, |own| Some(own))
-    }
-
-    /// Returns what a rule makes of a text; `other` when it makes nothing of it.
-    fn judge(
-        &mut self,
-        rule: Rule,
-        text: &str,
-        make: impl FnOnce(&str) -> Option<&str>,
-    ) -> Arc<str> {
-        let (name, is_hidden) = self.judged.before(rule, text).unwrap_or_else(|| {
-            let made = make(text);
-            let verdict = (self.shared(made.unwrap_or(OTHER)), made.is_none());
-            self.judged.keep(rule, text, verdict.clone());
-            verdict
-        });
-        self.hidden += u64::from(is_hidden);
-        name
-    }
-
-    fn shared(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.names.get(name) {
-            return known.clone();
-        }
-        let fresh: Arc<str> = name.into();
-        if self.names.len() < MAX_SHARED_NAMES {
-            self.names.insert(name.into(), fresh.clone());
-        }
-        fresh
-    }
-
-    /// Returns the name of a model; `None` when missing, `other` when it could be a person, a key
-    /// or an address.
-    pub fn model(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let is_model = |name: &&str| names::is_model(name);
-        Some(self.judge(Rule::Model, value.text()?, |name| Some(name).filter(is_model)))
-    }
-
-    /// Returns a word such as the name of a provider; as [`Shared::model`].
-    pub fn word(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let is_word = |word: &&str| names::is_word(word);
-        Some(self.judge(Rule::Word, value.text()?, |word| Some(word).filter(is_word)))
-    }
-
-    /// Returns the class of an error; as [`Shared::model`].
-    pub fn error_type(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        Some(self.judge(Rule::Error, value.text()?, names::error_class))
-    }
-
-    /// Returns the family of an endpoint; `None` when missing or not known.
-    pub fn endpoint(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let known = names::endpoint(value.text()?)?;
-        Some(self.name(known))
-    }
-
-    /// Returns why generation stopped; words outside the known ones become `other`.
-    pub fn finish_reason(&mut self, value: &Loose<'_>) -> Option<Arc<str>> {
-        let word = value.text()?;
-        let known = FINISH_REASONS.iter().find(|known| known.eq_ignore_ascii_case(word));
-        Some(self.name(known.copied().unwrap_or("other")))
-    }
-}
-
-/// Reasons of the common APIs.
-const FINISH_REASONS: &[&str] = &[
-    "stop",
-    "length",
-    "max_tokens",
-    "tool_calls",
-    "tool_use",
-    "function_call",
-    "content_filter",
-    "end_turn",
-    "stop_sequence",
-    "pause_turn",
-    "refusal",
-    "error",
-    "abort",
-    "eos_token",
-    "safety",
-    "recitation",
-    "cancelled",
-    "incomplete",
-    "completed",
-];
 
 /// Returns the places of columns in a CSV sample; all `None` for JSONL.
 pub(super) fn places<const N: usize>(sample: &Sample, names: [&str; N]) -> [Option<usize>; N] {

@@ -95,7 +95,7 @@ const COMMON_CALL: &[(&str, i64, &str)] = &[
     ("tgi-router.jsonl", 1, "DO"),
     ("ollama-gin.log", 1_000_000, "D"),
     ("ollama-responses.jsonl", 1_000, "DIO"),
-    ("nginx-json.jsonl", 1_000, "DH"),
+    ("nginx-json.jsonl", 1_000, "DT"),
     ("nginx-ingress.log", 1_000_000, "D"),
     ("raw-capture.jsonl", 1, "DIO"),
     ("dynamo-request-trace.jsonl", 1, "DTICO"),
