@@ -55,8 +55,8 @@ use privacy::Hasher;
 use read::{Taken, read_file};
 use sessions::Linker;
 use source::Progress;
-use ticks::Ticks;
 use std::path::{Path, PathBuf};
+use ticks::Ticks;
 
 /// Rows handed on at once, in bytes of memory.
 const BATCH_BYTES: usize = 6 << 20;

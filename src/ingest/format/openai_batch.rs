@@ -131,10 +131,8 @@ mod tests {
         );
         assert_eq!((row.status, row.operation), (Status::Ok, Operation::Chat));
         assert_eq!(row.reasoning_output_tokens, Some(96));
-        let sample =
-            Sample::new("f".into(), crate::ingest::sample::Records::Text(vec![]));
-        let hints =
-            Hints::none();
+        let sample = Sample::new("f".into(), crate::ingest::sample::Records::Text(vec![]));
+        let hints = Hints::none();
         assert_eq!(make(&sample, &hints).unwrap().0.origin(), Origin::Missing);
     }
 
