@@ -14,7 +14,7 @@ use super::{
 use crate::domain::record::{Operation, RequestRecord};
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose, json_refusal};
-use crate::ingest::pick::{Key, Picker, wire};
+use crate::ingest::pick::{Picker, wire};
 use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for Attributes<'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             if Fields::knows(&key) {
                 self.fields.offer(&key, map.next_value()?);
             } else if Flat::knows(&key) {
