@@ -69,20 +69,15 @@ pub use id::Format;
 pub use shared::{Naive, Reading, Shared};
 
 use super::error::IngestError;
-use super::loose::{FieldError, Loose, json_refusal};
-use super::privacy::{Column, Hasher, Repeated};
+use super::loose::{FieldError, json_refusal};
 use super::rows::{Header, Row};
 use super::sample::Sample;
-use super::stamp::{self, Stamp, Unit};
+use super::stamp::Unit;
 use crate::domain::record::{Hash128, RequestRecord};
 use crate::domain::trace::Decision;
-use crate::domain::word::word_enum;
 use chain::Chain;
 use jiff::tz::TimeZone;
-use names::{Judged, Rule};
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::cell::Cell;
 
 /// The zone of times that carry none.
 #[derive(Clone, Debug)]

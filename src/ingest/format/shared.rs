@@ -10,7 +10,7 @@ use crate::ingest::loose::{FieldError, Loose};
 use crate::ingest::privacy::{Column, Hasher, Repeated};
 use crate::ingest::stamp::{self, Stamp, Unit};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// What adapters share over the files that one thread reads: the hashes, the zone, one copy of
