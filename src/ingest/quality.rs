@@ -111,8 +111,14 @@ impl Quality {
 
     /// Returns the table as text, with the decisions behind it.
     pub fn render(&self, metadata: &TraceMetadata) -> String {
+        let lines = self.lines(metadata).into_iter();
+        lines.map(|(name, value)| format!("{name:<28} {value}\n")).collect::<Vec<_>>().concat()
+    }
+
+    /// Returns the lines of the table: name and value.
+    pub fn lines(&self, metadata: &TraceMetadata) -> Vec<(String, String)> {
         let mut lines = Vec::new();
-        let mut line = |name: &str, value: String| lines.push(format!("{name:<28} {value}\n"));
+        let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
         line("rows", self.rows.to_string());
         if let (Some(first), Some(last)) = (self.first, self.last) {
             line("first arrival", first.to_string());
@@ -152,7 +158,7 @@ impl Quality {
         for decision in &metadata.decisions {
             line(&decision.what, format!("{} ({})", decision.value, decision.why));
         }
-        lines.concat()
+        lines
     }
 
     /// Returns the lines that appear only where some row has what they count.
