@@ -7,7 +7,7 @@ use super::chunk::{self, Chunk, Plan};
 use super::codec;
 use super::error::IngestError;
 use super::external::Key;
-use super::format::{Adapter, At, Item, Out, Refusal, Shared};
+use super::format::{Adapter, At, Item, Out, Refusal, Role, Shared};
 use super::loose::FieldError;
 use crate::domain::convert;
 use crate::domain::position::Position;
@@ -45,7 +45,7 @@ pub struct Decoded {
     pub file_id: u32,
     /// Records read.
     pub read: u64,
-    /// Rows, side spans among them: the calls stage counts those apart.
+    /// Rows that are requests.
     pub kept: u64,
     /// Records left out, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
@@ -56,6 +56,9 @@ pub struct Decoded {
     /// Why the whole ingest stops here.
     pub stop: Option<IngestError>,
 }
+
+/// Reason under which records are counted that are evidence for requests, and none themselves.
+const SIDE_SPAN: &str = "side_span";
 
 /// Decodes the records of a chunk.
 pub fn decode(job: &Job, chunk: &Chunk, shared: &mut Shared) -> Decoded {
@@ -96,8 +99,13 @@ impl Decoded {
         self.read += 1;
         match item {
             Item::Keep(draft) => {
-                self.kept += 1;
-                self.latest = self.latest.max(draft.row.arrival_time);
+                let role = draft.join.map(|join| join.role);
+                if matches!(role, Some(Role::Retrieval | Role::Tool)) {
+                    *self.dropped.entry(SIDE_SPAN).or_insert(0) += 1;
+                } else {
+                    self.kept += 1;
+                    self.latest = self.latest.max(draft.row.arrival_time);
+                }
                 codec::encode(&draft, &mut self.rows);
                 let row = &draft.row;
                 let key = key_of(row.arrival_time, row.source_file_id, (row.source_line, sub));
