@@ -88,7 +88,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn decode(path: &Path, lines: &[&str], mut keep: impl FnMut(RequestRecord)) -> Result<(), Failure> {
-    let hints = Hints { format: None, map: Vec::new(), zone: Zone::utc(), units: Vec::new() };
+    let hints = Hints::none();
     let sample = Sample::read(path)?;
     let format = detect::detect(&sample, &hints)?.format;
     let (adapter, _) = format::make(format, &sample, &hints)?;

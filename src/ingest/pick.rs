@@ -12,6 +12,8 @@ mod walk;
 
 use super::loose::{FieldError, Loose};
 use paths::Paths;
+use serde::de::{Deserializer, Visitor};
+use std::borrow::Cow;
 use walk::{Slots, Walk};
 
 /// How the reason begins when a text ends in the middle.
@@ -111,12 +113,38 @@ macro_rules! wire {
 }
 pub(super) use wire;
 
+/// A key, borrowed when it has no escapes.
+pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor).map(Self)
+    }
+}
+
+struct KeyVisitor;
+
+impl<'de> Visitor<'de> for KeyVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(key))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(key.to_owned()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::Value;
-    use std::borrow::Cow;
 
     #[test]
     fn paths_lead_to_values() {

@@ -39,19 +39,22 @@ impl<'a, R> Encoder<'a, R> {
     }
 
     /// Fills an integer or time column; a value beyond the column's type is an error.
-    pub(super) fn int<T: Into<i128>>(
+    pub(super) fn int<T: Whole>(
         &mut self,
         name: &'static str,
         value: impl Fn(&'a R) -> Option<T>,
     ) -> &mut Self {
-        let values = self.rows.iter().map(|row| value(row).map(Into::into));
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
+        let values = self.rows.iter().map(value);
         let array = match self.kind(name) {
-            Kind::U32 => integers::<UInt32Type>(values),
-            Kind::U64 => integers::<UInt64Type>(values),
-            Kind::I16 => integers::<Int16Type>(values),
-            Kind::I32 => integers::<Int32Type>(values),
-            Kind::I64 => integers::<Int64Type>(values),
-            Kind::Time => integers::<TimestampMicrosecondType>(values),
+            Kind::U32 => integers::<UInt32Type, T>(values),
+            Kind::U64 => integers::<UInt64Type, T>(values),
+            Kind::I16 => integers::<Int16Type, T>(values),
+            Kind::I32 => integers::<Int32Type, T>(values),
+            Kind::I64 => integers::<Int64Type, T>(values),
+            Kind::Time => integers::<TimestampMicrosecondType, T>(values),
             kind => panic!("`{name}` is {}, not an integer", kind.name()),
         };
         self.put_or_fail(name, array)
@@ -59,8 +62,8 @@ impl<'a, R> Encoder<'a, R> {
 
     /// Fills an integer column with `first`, `first + 1`, …
     pub(super) fn dense(&mut self, name: &'static str, first: u64) -> &mut Self {
-        let values = (first..).take(self.rows.len()).map(|value| Some(i128::from(value)));
-        self.put_or_fail(name, integers::<UInt64Type>(values))
+        let values = (first..).take(self.rows.len()).map(Some);
+        self.put_or_fail(name, integers::<UInt64Type, u64>(values))
     }
 
     /// Fills a column of truth values.
@@ -69,6 +72,9 @@ impl<'a, R> Encoder<'a, R> {
         name: &'static str,
         value: impl Fn(&'a R) -> Option<bool>,
     ) -> &mut Self {
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
         let array: BooleanArray = self.rows.iter().map(value).collect();
         self.put(name, Arc::new(array))
     }
@@ -79,6 +85,9 @@ impl<'a, R> Encoder<'a, R> {
         name: &'static str,
         value: impl Fn(&'a R) -> Option<f64>,
     ) -> &mut Self {
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
         let array: Float64Array = self.rows.iter().map(value).collect();
         self.put(name, Arc::new(array))
     }
@@ -89,6 +98,9 @@ impl<'a, R> Encoder<'a, R> {
         name: &'static str,
         value: impl Fn(&'a R) -> Option<&'a str>,
     ) -> &mut Self {
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
         let array: StringArray = self.rows.iter().map(value).collect();
         self.put(name, Arc::new(array))
     }
@@ -99,6 +111,9 @@ impl<'a, R> Encoder<'a, R> {
         name: &'static str,
         value: impl Fn(&'a R) -> Option<Hash128>,
     ) -> &mut Self {
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
         let mut builder = FixedSizeBinaryBuilder::with_capacity(self.rows.len(), 16);
         for row in self.rows {
             match value(row) {
@@ -116,23 +131,29 @@ impl<'a, R> Encoder<'a, R> {
         name: &'static str,
         value: impl Fn(&'a R) -> Option<I>,
     ) -> &mut Self {
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
         let (lengths, flat) = flatten(self.rows.iter().map(value));
         let array: StringArray = flat.into_iter().map(Some).collect();
         self.put_list(name, lengths, Arc::new(array))
     }
 
     /// Fills a column of integer lists; a value beyond the column's type is an error.
-    pub(super) fn ints<T: Into<i128>, I: Iterator<Item = T>>(
+    pub(super) fn ints<T: Whole, I: Iterator<Item = T>>(
         &mut self,
         name: &'static str,
         value: impl Fn(&'a R) -> Option<I>,
     ) -> &mut Self {
+        if self.is_null(name, |row| value(row).is_none()) {
+            return self;
+        }
         let (lengths, flat) = flatten(self.rows.iter().map(value));
-        let flat = flat.into_iter().map(|value| Some(value.into()));
+        let flat = flat.into_iter().map(Some);
         let array = match self.kind(name) {
-            Kind::U32s => integers::<UInt32Type>(flat),
-            Kind::U64s => integers::<UInt64Type>(flat),
-            Kind::I64s => integers::<Int64Type>(flat),
+            Kind::U32s => integers::<UInt32Type, T>(flat),
+            Kind::U64s => integers::<UInt64Type, T>(flat),
+            Kind::I64s => integers::<Int64Type, T>(flat),
             kind => panic!("`{name}` is {}, not a list of integers", kind.name()),
         };
         match array {
@@ -173,6 +194,12 @@ impl<'a, R> Encoder<'a, R> {
         let arrays = arrays.collect();
         RecordBatch::try_new(Arc::new(self.artifact.arrow()), arrays)
             .map_err(|source| TableError::columns(self.path, "write", source))
+    }
+
+    /// Returns whether no row has a value for a column that may be null: it is filled as one.
+    fn is_null(&self, name: &str, is_missing: impl Fn(&'a R) -> bool) -> bool {
+        let nullable = self.artifact.column(name).is_some_and(|(_, column)| column.nullable);
+        nullable && self.rows.iter().all(is_missing)
     }
 
     fn kind(&self, name: &str) -> Kind {
@@ -247,19 +274,29 @@ fn flatten<T, I: Iterator<Item = T>>(lists: impl Iterator<Item = Option<I>>) -> 
     (lengths, flat)
 }
 
-/// Builds an integer array, or returns the index and value of the first misfit.
-fn integers<P: ArrowPrimitiveType>(
-    values: impl Iterator<Item = Option<i128>>,
-) -> Result<ArrayRef, (usize, i128)>
-where
-    P::Native: TryFrom<i128>,
+/// A whole number that fits columns of integers, or is refused with its value.
+pub(super) trait Whole:
+    Copy + Into<i128> + TryInto<i16> + TryInto<i32> + TryInto<u32> + TryInto<i64> + TryInto<u64>
 {
+}
+
+impl<T> Whole for T where
+    T: Copy + Into<i128> + TryInto<i16> + TryInto<i32> + TryInto<u32> + TryInto<i64> + TryInto<u64>
+{
+}
+
+/// Builds an integer array, or returns the index and value of the first misfit.
+fn integers<P: ArrowPrimitiveType, T: Whole + TryInto<P::Native>>(
+    values: impl Iterator<Item = Option<T>>,
+) -> Result<ArrayRef, (usize, i128)> {
     let mut builder = PrimitiveArray::<P>::builder(values.size_hint().0);
     for (at, value) in values.enumerate() {
-        match value.map(P::Native::try_from) {
+        match value {
             None => builder.append_null(),
-            Some(Ok(native)) => builder.append_value(native),
-            Some(Err(_)) => return Err((at, value.unwrap_or_default())),
+            Some(value) => match value.try_into() {
+                Ok(native) => builder.append_value(native),
+                Err(_) => return Err((at, value.into())),
+            },
         }
     }
     let array = builder.finish();

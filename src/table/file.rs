@@ -19,7 +19,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::arrow::arrow_writer::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -148,16 +148,37 @@ impl<R: Clone> RowWriter<R> {
         self.file.finish(metadata)
     }
 
+    /// Returns how many rows the pending batch still takes, at least one.
+    pub(super) fn room(&self) -> usize {
+        BATCH_ROWS - self.pending.len()
+    }
+
+    /// Ends the pending batch with these rows and writes it; alone they are not copied.
+    pub(super) fn write_batch(&mut self, rows: &[R]) -> Result<(), TableError> {
+        if self.pending.is_empty() {
+            return self.encode(rows);
+        }
+        self.pending.extend_from_slice(rows);
+        self.flush()
+    }
+
     /// Writes what is pending as a batch of its own; nothing pending is no batch.
     pub(super) fn flush(&mut self) -> Result<(), TableError> {
-        if self.pending.is_empty() {
+        let mut pending = std::mem::take(&mut self.pending);
+        let encoded = self.encode(&pending);
+        pending.clear();
+        self.pending = pending;
+        encoded
+    }
+
+    fn encode(&mut self, rows: &[R]) -> Result<(), TableError> {
+        if rows.is_empty() {
             return Ok(());
         }
-        let batch = (self.encode)(self.file.path(), &self.pending, self.written)
+        let batch = (self.encode)(self.file.path(), rows, self.written)
             .map_err(|error| error.at_row(self.written))?;
         self.file.write(&batch)?;
-        self.written += convert::count(self.pending.len());
-        self.pending.clear();
+        self.written += convert::count(rows.len());
         Ok(())
     }
 }
@@ -176,7 +197,21 @@ fn properties(artifact: &Artifact) -> Result<WriterProperties, TableError> {
             .set_column_dictionary_enabled(path.clone(), false)
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
+    for column in artifact.columns.iter().filter(|column| is_unique(column)) {
+        // Bytes of hashes that hardly repeat: nothing to share, to pack or to skip by.
+        let path = ColumnPath::from(column.name);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
+            .set_column_statistics_enabled(path, EnabledStatistics::None);
+    }
     Ok(properties.build())
+}
+
+/// Returns whether a column holds hashes of which each row has its own.
+fn is_unique(column: &Column) -> bool {
+    let repeats = ["session", "user", "key", "tenant"];
+    column.kind == Kind::Hash && !repeats.iter().any(|word| column.name.starts_with(word))
 }
 
 /// Returns the Parquet path of a column of times or numbers of rows: its values hardly repeat, but

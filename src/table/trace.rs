@@ -59,13 +59,27 @@ impl TraceWriter {
             }
             self.last_arrival = record.arrival_time;
         }
-        for record in records {
-            self.rows.write(std::slice::from_ref(record))?;
-            self.pending_bytes += record.weight_bytes();
-            if self.pending_bytes >= MAX_PENDING_BYTES {
-                self.rows.flush()?;
-                self.pending_bytes = 0;
+        let mut rest = records;
+        while !rest.is_empty() {
+            // As many rows as fill the batch, by number or by weight.
+            let (mut taken, mut is_heavy) = (0, false);
+            for record in rest.iter().take(self.rows.room()) {
+                taken += 1;
+                self.pending_bytes += record.weight_bytes();
+                is_heavy = self.pending_bytes >= MAX_PENDING_BYTES;
+                if is_heavy {
+                    break;
+                }
             }
+            let is_full = is_heavy || taken == self.rows.room();
+            let (now, later) = rest.split_at(taken);
+            if is_full {
+                self.rows.write_batch(now)?;
+                self.pending_bytes = 0;
+            } else {
+                self.rows.write(now)?;
+            }
+            rest = later;
         }
         Ok(())
     }
