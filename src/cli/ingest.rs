@@ -14,10 +14,12 @@ use crate::domain::time::Nanos;
 use crate::domain::trace::IngestCounts;
 use crate::ingest::filter::{Filter, Wanted};
 use crate::ingest::format::generic::parse_map;
+use crate::ingest::inputs::Inputs;
 use crate::ingest::privacy::{self, Hasher, SaltPlace};
 use crate::ingest::stamp::Unit;
 use crate::ingest::{
-    Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink, Zone,
+    Beside, Contents, Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink,
+    Zone,
 };
 use crate::table::TableError;
 use crate::table::query::{self, ModelQuality};
@@ -30,6 +32,8 @@ use std::process::ExitCode;
 const SHOWN_REASONS: usize = 5;
 /// Batches of rows that wait for the writer.
 const BATCHES_WAITING: usize = 2;
+/// Files printed that are no logs.
+const SHOWN_LEFT_OUT: usize = 5;
 /// Models printed.
 const SHOWN_MODELS: usize = 20;
 
@@ -94,6 +98,12 @@ pub(crate) struct Reading {
     /// They are keyed with the salt; without them a plan repeats no prefixes.
     #[arg(long)]
     no_prefix_hashes: bool,
+    /// Write the kept records as they stand, prompts and secrets included, to a file of their own
+    ///
+    /// `<trace>.contents.jsonl`, readable by you only: file, line and record. Nothing else ever
+    /// holds texts.
+    #[arg(long)]
+    include_content: bool,
     /// Threads that decode [default: one per core]; the trace does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -165,15 +175,22 @@ pub(crate) fn ingest_to(
         return Err(Failed::usage(message, None).into());
     }
     paths::once(logs)?;
-    let inputs = logs.iter().chain(&reading.salt_file).map(PathBuf::as_path);
-    paths::keep_inputs(inputs, &[out, &Rejects::path_beside(out)])?;
     let options = options(reading, out, globals)?;
+    let spool = spool(&options.spill_folder)?;
+    let inputs = crate::ingest::inputs::look(logs, spool.path())?;
+    print_left_out(globals, &inputs);
+    let logs = &inputs.files;
+    let named = logs.iter().chain(&reading.salt_file).map(PathBuf::as_path);
+    let beside = [Rejects::path_beside(out), Contents::path_beside(out)];
+    paths::keep_inputs(named, &[out, &beside[0], &beside[1]])?;
     let total = logs.iter().filter_map(|log| log.metadata().ok()).map(|meta| meta.len()).sum();
     let bar = print::progress(globals, total, "bytes read");
     let trace = TraceWriter::create(out, globals.force)?;
     let mut rejects = Rejects::create(out, globals.force)?;
+    let mut contents = contents(reading.include_content, out, globals)?;
     let ingested = beside_writer(trace, |sink| {
-        crate::ingest::ingest(logs, &options, &mut rejects, &|bytes| bar.inc(bytes), sink)
+        let beside = Beside { rejects: &mut rejects, contents: contents.as_mut() };
+        crate::ingest::ingest(logs, &options, beside, &|bytes| bar.inc(bytes), sink)
     });
     bar.finish_and_clear();
     let reasons = rejects.reasons();
@@ -183,6 +200,10 @@ pub(crate) fn ingest_to(
     })?;
     // Never a trace whose rejects are missing.
     let rejects_file = rejects.commit()?;
+    if let Some(contents) = contents {
+        let path = contents.commit()?;
+        print::note(globals, &format!("contents, in clear: {}", path.display()));
+    }
     trace.finish(&ingested.metadata)?;
     for line in ingested.explained.iter().filter(|_| reading.explain) {
         print::note(globals, &format!("format: {line}"));
@@ -200,6 +221,39 @@ pub(crate) fn ingest_to(
     }
     let table = ingested.quality.render(&ingested.metadata) + &models(out, globals)?;
     Ok(Done { table, too_many_rejects })
+}
+
+/// Opens the file for the records as they stand in the logs, if the user asks for it.
+fn contents(wanted: bool, out: &Path, globals: &Globals) -> Result<Option<Contents>, IngestError> {
+    if !wanted {
+        return Ok(None);
+    }
+    let path = Contents::path_beside(out);
+    print::line_to_stderr(&format!(
+        "content: whole records will be written in clear to {}, readable by you only; they may hold prompts, answers, names, keys and addresses; delete the file when you are done",
+        path.display()
+    ));
+    Contents::create(out, globals.force).map(Some)
+}
+
+/// Makes the folder into which a pipe is read; it is removed with what is in it.
+fn spool(parent: &Path) -> Result<tempfile::TempDir, IngestError> {
+    let made = tempfile::Builder::new().prefix(".tracewright-").tempdir_in(parent);
+    made.map_err(|source| IngestError::Unwritable { path: parent.to_owned(), source })
+}
+
+fn print_left_out(globals: &Globals, inputs: &Inputs) {
+    for path in inputs.left_out.iter().take(SHOWN_LEFT_OUT) {
+        print::note(globals, &format!("no log, left out: {}", path.display()));
+    }
+    if inputs.left_out.len() > SHOWN_LEFT_OUT {
+        let more = inputs.left_out.len() - SHOWN_LEFT_OUT;
+        print::note(globals, &format!("no log, left out: {more} more files"));
+    }
+    if inputs.side_objects > 0 {
+        let line = format!("side objects of a log, left out: {} files", inputs.side_objects);
+        print::note(globals, &line);
+    }
 }
 
 /// Runs `work` while another thread turns its rows into columns and writes them.
@@ -410,6 +464,7 @@ mod tests {
             max_reject_share: 0.01,
             salt_file: Some(salt),
             explain: false,
+            include_content: false,
             no_prefix_hashes: false,
             threads: None,
             conditions: Vec::new(),

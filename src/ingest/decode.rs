@@ -4,11 +4,11 @@
 //! small. Which thread decodes a chunk changes nothing in the result.
 
 use super::chunk::{self, Chunk, Plan};
-use super::codec;
 use super::error::IngestError;
 use super::external::Key;
 use super::format::{Adapter, At, Item, Out, Refusal, Role, Shared};
 use super::loose::FieldError;
+use super::{codec, contents};
 use crate::domain::convert;
 use crate::domain::position::Position;
 use crate::domain::time::WallTime;
@@ -26,6 +26,8 @@ pub struct Job {
     pub plan: Arc<Plan>,
     /// What decodes them.
     pub adapter: Arc<dyn Adapter>,
+    /// Whether kept records are handed on as they stand, too.
+    pub with_content: bool,
 }
 
 impl std::fmt::Debug for Job {
@@ -53,6 +55,8 @@ pub struct Decoded {
     pub rejects: Vec<(Position, FieldError)>,
     /// The latest arrival.
     pub latest: Option<WallTime>,
+    /// Lines with the kept records as they stand; empty unless asked for.
+    pub contents: Vec<u8>,
     /// Why the whole ingest stops here.
     pub stop: Option<IngestError>,
 }
@@ -70,13 +74,20 @@ pub fn decode(job: &Job, chunk: &Chunk, shared: &mut Shared) -> Decoded {
         }
         let at = At { file_id: job.file_id, line: place.line };
         out.items.clear();
-        let result = match input {
-            Ok(input) => job.adapter.decode(input, at, shared, &mut out),
-            Err(error) => Err(Refusal::Reject(error)),
+        let result = match &input {
+            Ok(input) => job.adapter.decode(*input, at, shared, &mut out),
+            Err(error) => Err(Refusal::Reject(error.clone())),
         };
         let position = || Position { file: job.file.clone(), line: place.line, byte: place.byte };
         match result {
             Ok(()) => {
+                let is_kept = out.items.iter().any(|item| matches!(item, Item::Keep(_)));
+                if let Ok(input) = input
+                    && job.with_content
+                    && is_kept
+                {
+                    contents::line_of(at, input, &mut decoded.contents);
+                }
                 for (sub, item) in out.items.drain(..).enumerate() {
                     decoded.take(item, convert::count(sub), &position);
                 }

@@ -12,6 +12,7 @@ pub mod chunk;
 pub mod codec;
 pub mod container;
 pub mod content;
+pub mod contents;
 pub mod decode;
 pub mod detect;
 pub mod diagnostic;
@@ -36,6 +37,7 @@ pub mod source;
 pub mod stamp;
 pub mod ticks;
 
+pub use contents::Contents;
 pub use diagnostic::{RejectReason, Rejects};
 pub use error::IngestError;
 pub use filter::Filter;
@@ -105,12 +107,27 @@ impl Ingested {
     }
 }
 
+/// The files beside a trace.
+#[derive(Debug)]
+pub struct Beside<'f> {
+    /// Records that could not be read.
+    pub rejects: &'f mut Rejects,
+    /// Kept records as they stand, where the user asks for them.
+    pub contents: Option<&'f mut Contents>,
+}
+
+impl<'f> From<&'f mut Rejects> for Beside<'f> {
+    fn from(rejects: &'f mut Rejects) -> Self {
+        Self { rejects, contents: None }
+    }
+}
+
 /// Receives batches of rows in order of arrival.
 pub type Sink<'s> = &'s mut dyn FnMut(Vec<RequestRecord>) -> Result<(), IngestError>;
 
 /// Reads logs into one trace.
 ///
-/// Rows go to `sink` in order of arrival, rejects to `rejects`.
+/// Rows go to `sink` in order of arrival, what is no row to the files `beside`.
 ///
 /// # Errors
 ///
@@ -123,7 +140,7 @@ pub type Sink<'s> = &'s mut dyn FnMut(Vec<RequestRecord>) -> Result<(), IngestEr
 pub fn ingest(
     inputs: &[PathBuf],
     options: &Options,
-    rejects: &mut Rejects,
+    beside: Beside<'_>,
     progress: Progress<'_>,
     sink: Sink<'_>,
 ) -> Result<Ingested, IngestError> {
@@ -134,7 +151,7 @@ pub fn ingest(
         TraceMetadata { salt_id: options.hasher.salt_id().to_owned(), ..TraceMetadata::default() };
     let mut taken = Taken {
         sorter: External::new(&options.spill_folder, options.sort_bytes),
-        rejects,
+        beside,
         metadata,
         latest: None,
         explained: Vec::new(),
@@ -144,12 +161,12 @@ pub fn ingest(
     let ((), shared) = pool::with_pool(options.threads, shared, |pool| {
         inputs.iter().try_for_each(|path| read_file(path, options, progress, pool, &mut taken))
     })?;
-    let Taken { sorter, rejects, mut metadata, explained, latest, .. } = taken;
+    let Taken { sorter, beside, mut metadata, explained, latest, .. } = taken;
     metadata.decisions.extend(remarks::decisions(&shared, &options.hints.zone));
     drop(shared);
     let sorted = sorter.finish()?;
     let quality = write_rows(&sorted, (options, latest), &mut metadata, sink)?;
-    metadata.counts.rejected = rejects.total();
+    metadata.counts.rejected = beside.rejects.total();
     let counts = &metadata.counts;
     assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
     if counts.kept == 0 {

@@ -12,8 +12,6 @@ mod walk;
 
 use super::loose::{FieldError, Loose};
 use paths::Paths;
-use serde::de::{Deserializer, Visitor};
-use std::borrow::Cow;
 use walk::{Slots, Walk};
 
 /// How the reason begins when a text ends in the middle.
@@ -112,33 +110,6 @@ macro_rules! wire {
     };
 }
 pub(super) use wire;
-
-/// A key, borrowed when it has no escapes.
-pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
-
-impl<'de: 'a, 'a> serde::Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(KeyVisitor).map(Self)
-    }
-}
-
-struct KeyVisitor;
-
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(key))
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(key.to_owned()))
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use super::pool::Pool;
 use super::privacy::{Column, Hasher};
 use super::sample::Sample;
 use super::source::Progress;
-use super::{Options, Rejects};
+use super::{Beside, Options};
 use crate::domain::time::WallTime;
 use crate::domain::trace::{SourceFile, TraceMetadata};
 use std::path::Path;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Taken<'r> {
     pub(super) sorter: External,
-    pub(super) rejects: &'r mut Rejects,
+    pub(super) beside: Beside<'r>,
     pub(super) metadata: TraceMetadata,
     pub(super) latest: Option<WallTime>,
     pub(super) explained: Vec<String>,
@@ -56,7 +56,8 @@ pub(super) fn read_file(
     taken.explain(&sample, &detected);
     let file_id = taken.add_file(path, detected.format.as_str(), &options.hasher)?;
     let plan = Arc::new(sample.plan);
-    let job = Arc::new(Job { file: sample.file, file_id, plan, adapter });
+    let with_content = taken.beside.contents.is_some();
+    let job = Arc::new(Job { file: sample.file, file_id, plan, adapter, with_content });
     let mut chunks = job.plan.open(path, &*job.adapter, progress, options.chunk_bytes)?;
     let mut settle = |decoded: Decoded| taken.settle(decoded);
     while let Some(chunk) = chunks.next_chunk()? {
@@ -121,8 +122,11 @@ impl Taken<'_> {
             file.records += decoded.read;
         }
         self.latest = self.latest.max(decoded.latest);
+        if let Some(contents) = &mut self.beside.contents {
+            contents.append(&decoded.contents)?;
+        }
         for (at, error) in &decoded.rejects {
-            self.rejects.add(at, error)?;
+            self.beside.rejects.add(at, error)?;
         }
         let mut from = 0;
         for (key, to) in decoded.index {

@@ -70,6 +70,11 @@ impl<'a> Row<'a> {
         Some(cell).filter(|cell| !cell.is_empty())
     }
 
+    /// Returns the cells in order; `None` for empty ones.
+    pub fn cells(&self) -> impl Iterator<Item = Option<&'a str>> {
+        (0..self.record.len()).map(|place| self.cell(Some(place)))
+    }
+
     /// Writes the row into `text` as a JSON object of texts; empty cells are null.
     ///
     /// Of columns with one name the first counts, as for [`Header::place`].

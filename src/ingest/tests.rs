@@ -46,7 +46,7 @@ fn read_with(inputs: &[PathBuf], hints: Hints, run_rows: usize) -> Result<Got, S
     };
     let mut rejects = Rejects::create(&trace, false).unwrap();
     let mut rows = Vec::new();
-    let ingested = ingest(inputs, &options, &mut rejects, &|_| {}, &mut |batch| {
+    let ingested = ingest(inputs, &options, (&mut rejects).into(), &|_| {}, &mut |batch| {
         rows.extend(batch);
         Ok(())
     });

@@ -50,6 +50,22 @@ impl PartialFile {
         Ok(Self { path: path.to_owned(), partial, file: Some(BufWriter::new(file)) })
     }
 
+    /// Creates a file as [`Self::create`] does that only its owner may read, from the start.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    pub fn create_private(path: &Path, force: bool) -> Result<Self, TableError> {
+        let made = Self::create(path, force)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&made.partial, std::fs::Permissions::from_mode(0o600))
+                .map_err(|source| TableError::io(path, "protect", source))?;
+        }
+        Ok(made)
+    }
+
     /// Returns the path the file will have.
     pub fn path(&self) -> &Path {
         &self.path

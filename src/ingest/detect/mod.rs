@@ -322,7 +322,7 @@ mod tests {
         ");
         let bucket = r#"{"object":"bucket","start_time":1,"end_time":2,"results":[{"object":"organization.usage.completions.result","input_tokens":9,"num_model_requests":5}]}"#;
         insta::assert_snapshot!(of(bucket).unwrap_err(), @r"
-        log: expected one record a request, found buckets of OpenAI's usage API
+        log: expected one record a request, found sums of OpenAI's usage API
         take the log of the gateway or of the client in front of it
         ");
         for sums in [

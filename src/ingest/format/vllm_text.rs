@@ -355,7 +355,8 @@ fn fill_received(
 fn fill_generated(kind: Kind, tail: &str, row: &mut RequestRecord, shared: &mut Shared) {
     if let (Some(at), zone) = (row.arrival_time, row.zone_assumed) {
         let quantum_us = row.arrival_resolution_us;
-        let end = crate::ingest::stamp::Stamp { at, quantum_us, zone_assumed: zone, ambiguous: false };
+        let end =
+            crate::ingest::stamp::Stamp { at, quantum_us, zone_assumed: zone, ambiguous: false };
         fill::arrival_from_end(row, end, None);
     }
     row.stream = Some(kind == Kind::Complete);

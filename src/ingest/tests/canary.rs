@@ -110,7 +110,7 @@ fn outputs(text: &str, format: Format) -> Vec<String> {
     let mut rejects = Rejects::create(&trace, false).unwrap();
     let mut writer = TraceWriter::create(&trace, false).unwrap();
     let mut rows = Vec::new();
-    let result = ingest(&[log], &options, &mut rejects, &|_| {}, &mut |batch| {
+    let result = ingest(&[log], &options, (&mut rejects).into(), &|_| {}, &mut |batch| {
         writer.write(&batch)?;
         rows.extend(batch);
         Ok(())

@@ -100,7 +100,7 @@ fn a_planted_secret_reaches_no_output() {
     let mut rejects = Rejects::create(&trace, false).unwrap();
     let mut writer = TraceWriter::create(&trace, false).unwrap();
     let mut rows = Vec::new();
-    let ingested = ingest(&[log], &options, &mut rejects, &|_| {}, &mut |batch| {
+    let ingested = ingest(&[log], &options, (&mut rejects).into(), &|_| {}, &mut |batch| {
         writer.write(&batch)?;
         rows.extend(batch);
         Ok(())
