@@ -141,13 +141,14 @@ impl Adapter for LitellmSpendlogs {
             return Ok(());
         }
         let call_type = wire.call_type.text().unwrap_or_default();
-        if NOT_LLM.iter().any(|part| call_type.contains(part)) {
+        let operation = operation(call_type);
+        if operation == Operation::Unknown && NOT_LLM.iter().any(|part| call_type.contains(part)) {
             out.drop("not_llm");
             return Ok(());
         }
         let format = shared.name(Format::LitellmSpendlogs.as_str());
         let mut record = RequestRecord::unknown(format, at.file_id, at.line);
-        record.operation = operation(call_type);
+        record.operation = operation;
         if !self.fill_times(&wire, &mut record, shared)? {
             out.drop("no_time");
             return Ok(());
