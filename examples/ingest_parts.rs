@@ -112,7 +112,7 @@ fn decode(
             .map_err(|refusal| format!("{refusal:?}"))?;
         for item in out.items {
             if let Item::Keep(draft) = item {
-                keep(draft.row);
+                keep(*draft.row);
             }
         }
     }

@@ -70,6 +70,7 @@ trait Packed: Sized {
 }
 
 impl Writer<'_> {
+    #[inline]
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value.to_le_bytes()[0] | 0x80);
@@ -78,6 +79,7 @@ impl Writer<'_> {
         self.bytes.push(value.to_le_bytes()[0]);
     }
 
+    #[inline]
     fn mark(&mut self, is_there: bool) {
         self.bits |= u128::from(is_there) << self.bit;
         self.bit += 1;
@@ -85,18 +87,21 @@ impl Writer<'_> {
 }
 
 impl<'b> Reader<'b, '_> {
+    #[inline]
     fn take(&mut self, length: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
         Some(taken)
     }
 
+    #[inline]
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         Some(*first)
     }
 
+    #[inline]
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -109,12 +114,14 @@ impl<'b> Reader<'b, '_> {
         None
     }
 
+    #[inline]
     fn length(&mut self) -> Option<usize> {
         let length = convert::index(self.varint()?)?;
         // Every element has at least a byte: damage never asks for much memory.
         (length <= self.bytes.len()).then_some(length)
     }
 
+    #[inline]
     fn marked(&mut self) -> bool {
         let is_there = self.bits >> self.bit & 1 == 1;
         self.bit += 1;
@@ -202,6 +209,7 @@ impl Packed for Arc<str> {
 }
 
 impl<T: Packed> Packed for Option<T> {
+    #[inline]
     fn pack(&self, to: &mut Writer<'_>) {
         to.mark(self.is_some());
         if let Some(value) = self {
@@ -209,6 +217,7 @@ impl<T: Packed> Packed for Option<T> {
         }
     }
 
+    #[inline]
     fn unpack(from: &mut Reader<'_, '_>) -> Option<Self> {
         if from.marked() { T::unpack(from).map(Some) } else { Some(None) }
     }
@@ -382,7 +391,7 @@ mod tests {
             ..Chain::default()
         };
         Draft {
-            row,
+            row: Box::new(row),
             join: (seed % 3 > 0).then_some(Join { key: hash(9), role }),
             chain: (seed % 4 > 0).then(|| Box::new(chain)),
         }

@@ -53,6 +53,8 @@ pub struct Decoded {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Records refused.
     pub rejects: Vec<(Position, FieldError)>,
+    /// Whether a row shows something by which it could belong to a session.
+    pub has_links: bool,
     /// The latest arrival.
     pub latest: Option<WallTime>,
     /// Lines with the kept records as they stand; empty unless asked for.
@@ -119,6 +121,9 @@ impl Decoded {
                 }
                 codec::encode(&draft, &mut self.rows);
                 let row = &draft.row;
+                self.has_links |= row.session_id_hash.is_some()
+                    || draft.chain.is_some()
+                    || !row.prefix_block_hashes.is_empty();
                 let key = key_of(row.arrival_time, row.source_file_id, (row.source_line, sub));
                 self.index.push((key, self.rows.len()));
             }

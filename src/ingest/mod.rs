@@ -55,7 +55,7 @@ use filter::Sieve;
 use format::{Draft, Shared};
 use privacy::Hasher;
 use read::{Taken, read_file};
-use sessions::Linker;
+use sessions::{Linker, Sessions};
 use source::Progress;
 use std::path::{Path, PathBuf};
 use ticks::Ticks;
@@ -154,6 +154,7 @@ pub fn ingest(
         beside,
         metadata,
         latest: None,
+        has_links: false,
         explained: Vec::new(),
         origin: None,
     };
@@ -161,11 +162,12 @@ pub fn ingest(
     let ((), shared) = pool::with_pool(options.threads, shared, |pool| {
         inputs.iter().try_for_each(|path| read_file(path, options, progress, pool, &mut taken))
     })?;
-    let Taken { sorter, beside, mut metadata, explained, latest, .. } = taken;
+    let Taken { sorter, beside, mut metadata, explained, latest, has_links, .. } = taken;
     metadata.decisions.extend(remarks::decisions(&shared, &options.hints.zone));
     drop(shared);
     let sorted = sorter.finish()?;
-    let quality = write_rows(&sorted, (options, latest), &mut metadata, sink)?;
+    let found = Found { sorted, latest, has_links };
+    let quality = write_rows(&found, options, &mut metadata, sink)?;
     metadata.counts.rejected = beside.rejects.total();
     let counts = &metadata.counts;
     assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
@@ -207,39 +209,55 @@ impl Iterator for Drafts<'_> {
     }
 }
 
+/// What was read, in order of arrival.
+struct Found {
+    sorted: SortedBytes,
+    /// The latest arrival.
+    latest: Option<WallTime>,
+    /// Whether a row shows something by which it could belong to a session.
+    has_links: bool,
+}
+
+/// The first pass: finds the sessions of the rows that the filter keeps.
+fn find_sessions(found: &Found, options: &Options) -> Result<Sessions, IngestError> {
+    let folder = &options.spill_folder;
+    let mut linker = Linker::new(options, folder);
+    if found.has_links {
+        let mut sieve = Sieve::new(&options.filter, found.latest);
+        let mut row_id = 0;
+        for draft in Calls::new(Drafts::new(&found.sorted, folder)?) {
+            let draft = draft?;
+            if sieve.keep(&draft.row) {
+                linker.observe(&draft, row_id)?;
+                row_id += 1;
+            }
+        }
+    }
+    linker.finish()
+}
+
 /// Puts calls and sessions together, leaves out what the filter does not want, and hands the rows
 /// on.
 ///
 /// Two passes: the first finds the sessions, the second writes the rows.
 fn write_rows(
-    sorted: &SortedBytes,
-    (options, latest): (&Options, Option<WallTime>),
+    found: &Found,
+    options: &Options,
     metadata: &mut TraceMetadata,
     sink: Sink<'_>,
 ) -> Result<Quality, IngestError> {
-    let folder = &options.spill_folder;
-    let mut linker = Linker::new(options, folder);
-    let mut sieve = Sieve::new(&options.filter, latest);
-    let mut row_id = 0;
-    for draft in Calls::new(Drafts::new(sorted, folder)?) {
-        let draft = draft?;
-        if sieve.keep(&draft.row) {
-            linker.observe(&draft, row_id)?;
-            row_id += 1;
-        }
-    }
-    let sessions = linker.finish()?;
-    let mut sieve = Sieve::new(&options.filter, latest);
+    let sessions = find_sessions(found, options)?;
+    let mut sieve = Sieve::new(&options.filter, found.latest);
     let mut placer = sessions.placer()?;
     let (mut quality, mut ticks) = (Quality::default(), Ticks::default());
-    let mut calls = Calls::new(Drafts::new(sorted, folder)?);
+    let mut calls = Calls::new(Drafts::new(&found.sorted, &options.spill_folder)?);
     let (mut batch, mut batch_bytes) = (Vec::new(), 0);
     while let Some(mut draft) = calls.next().transpose()? {
         if !sieve.keep(&draft.row) {
             continue;
         }
         placer.place(&mut draft)?;
-        let mut row = draft.row;
+        let mut row = *draft.row;
         if !options.prefix_hashes {
             row.prefix_block_hashes = Vec::new();
             (row.prefix_block_size, row.prefix_hash_scope) = (None, None);

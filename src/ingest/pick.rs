@@ -116,6 +116,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::Value;
+    use std::borrow::Cow;
 
     #[test]
     fn paths_lead_to_values() {

@@ -26,6 +26,7 @@ pub(super) struct Taken<'r> {
     pub(super) beside: Beside<'r>,
     pub(super) metadata: TraceMetadata,
     pub(super) latest: Option<WallTime>,
+    pub(super) has_links: bool,
     pub(super) explained: Vec<String>,
     pub(super) origin: Option<Origin>,
 }
@@ -122,6 +123,7 @@ impl Taken<'_> {
             file.records += decoded.read;
         }
         self.latest = self.latest.max(decoded.latest);
+        self.has_links |= decoded.has_links;
         if let Some(contents) = &mut self.beside.contents {
             contents.append(&decoded.contents)?;
         }

@@ -24,7 +24,7 @@ fn row(key: u8, seconds: (i64, i64), status: Status) -> RequestRecord {
 /// The same without trace id, tied by the key 7.
 fn tied(role: Role, seconds: (i64, i64), status: Status) -> Draft {
     let join = Some(Join { key: Hash128([7; 16]), role });
-    Draft { row: row(0, seconds, status), join, chain: None }
+    Draft { row: Box::new(row(0, seconds, status)), join, chain: None }
 }
 
 fn run(drafts: Vec<Draft>) -> (Vec<Draft>, CallCounts) {
@@ -359,7 +359,7 @@ fn an_embedding_of_the_question_is_strong_evidence() {
             row.operation = operation;
             let last_user = text.map(|text| Hash128([text; 16]));
             Draft {
-                row,
+                row: Box::new(row),
                 join: None,
                 chain: Some(Box::new(Chain { last_user, ..Chain::default() })),
             }

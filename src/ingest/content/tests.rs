@@ -23,7 +23,7 @@ fn both(request: &str, response: &str) -> Draft {
 }
 
 fn row(request: &str, response: &str) -> RequestRecord {
-    both(request, response).row
+    *both(request, response).row
 }
 
 /// Returns whether a request continues another and its answer.

@@ -119,7 +119,7 @@ impl<'a> Record<'a> {
         row.provider_name = Some(shared.name("azure.ai.openai"));
         row.request_id_hash = shared.hash(Column::Request, &self.get(&["CorrelationId"]));
         let join = row.request_id_hash.map(|key| Join { key, role: Role::Part(rank) });
-        Ok(Some(Draft { row, join, chain: None }))
+        Ok(Some(Draft { row: Box::new(row), join, chain: None }))
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn draft(make: Maker, record: &str) -> Draft {
 
 /// Decodes a record of which one row comes, and returns the row.
 pub(super) fn row(make: Maker, record: &str) -> RequestRecord {
-    draft(make, record).row
+    *draft(make, record).row
 }
 
 /// Returns why a record is left out.

@@ -194,7 +194,7 @@ fn of_request(event: &Event<'_>, mut row: RequestRecord, rank: u8, shared: &mut 
     let join = row.request_id_hash.map(|key| Join { key, role: Role::Part(rank) });
     let previous = shared.hash(Column::Session, &event.parent);
     let chain = own.is_some().then(|| Chain { previous, own, ..Chain::default() });
-    Draft { row, join, chain: chain.map(Box::new) }
+    Draft { row: Box::new(row), join, chain: chain.map(Box::new) }
 }
 
 /// Reads a tool's call; `None` when it has no time or belongs to no session.
@@ -213,7 +213,7 @@ fn tool(
         Some("search" | "retrieval") => Role::Retrieval,
         _ => Role::Tool,
     };
-    Ok(Some(Draft { row, join: Some(Join { key, role }), chain: None }))
+    Ok(Some(Draft { row: Box::new(row), join: Some(Join { key, role }), chain: None }))
 }
 
 #[cfg(test)]

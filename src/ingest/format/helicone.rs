@@ -149,7 +149,7 @@ fn keep_event(kind: &str, row: RequestRecord, out: &mut Out) {
     };
     match row.trace_id_hash.zip(role) {
         Some((key, role)) => {
-            out.keep(Draft { row, join: Some(Join { key, role }), chain: None });
+            out.keep(Draft { row: Box::new(row), join: Some(Join { key, role }), chain: None });
         }
         None => out.drop("side_span"),
     }

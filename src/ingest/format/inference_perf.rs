@@ -141,7 +141,9 @@ fn decode(
     row.parent_span_id_hash = shared.hash(Column::Trace, &span.parent);
     if let Some(role) = role {
         match row.trace_id_hash {
-            Some(key) => out.keep(Draft { row, join: Some(Join { key, role }), chain: None }),
+            Some(key) => {
+                out.keep(Draft { row: Box::new(row), join: Some(Join { key, role }), chain: None })
+            }
             None => out.drop("side_span"),
         }
         return Ok(());

@@ -99,7 +99,11 @@ impl Adapter for Langfuse {
         if let Some(role) = span {
             match row.trace_id_hash {
                 Some(key) => {
-                    out.keep(Draft { row, join: Some(Join { key, role }), chain: None });
+                    out.keep(Draft {
+                        row: Box::new(row),
+                        join: Some(Join { key, role }),
+                        chain: None,
+                    });
                 }
                 None => out.drop("side_span"),
             }
@@ -111,7 +115,7 @@ impl Adapter for Langfuse {
         let updated = shared.time(&wire.updated, "updated_at", Naive::Utc)?;
         let join = row.request_id_hash.zip(updated);
         let join = join.map(|(key, stamp)| Join { key, role: Role::Version(stamp.at.0) });
-        let mut draft = Draft { row, join, chain: None };
+        let mut draft = Draft { row: Box::new(row), join, chain: None };
         self.fill_content(&wire, &mut draft, shared);
         out.keep(draft);
         Ok(())

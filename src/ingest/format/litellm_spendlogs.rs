@@ -6,26 +6,24 @@
 //! caller-given tags. A success whose error is a client hang-up is `cancelled`. Cached counts
 //! above the input become null, with a flag. Source: `BerriAI/litellm`, `schema.prisma`.
 
-use super::litellm_wire::{Choice, Request, Response, Wire, body, metadata_in_text, read_metadata};
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
+use super::litellm_wire::{Wire, body, metadata_in_text, read_metadata};
+use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
 use crate::domain::record::{
     ArrivalSource, CacheStatus, Flag, Operation, RagLabel, RequestRecord, SessionSource, Status,
     TokenSource, TtftSource,
 };
+use crate::ingest::content;
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
-use crate::ingest::pick::{self, Picker};
+use crate::ingest::pick::Picker;
 use crate::ingest::privacy::Column;
 use crate::ingest::sample::Sample;
 use crate::ingest::stamp::{TimeColumn, zone_decision};
-use std::borrow::Cow;
 
 /// What the gateway writes as the owner of a key when there is none.
 pub(super) const NOBODY: &str = "default_user_id";
 /// Identity of the key that the proxy uses for its own probes.
 pub(super) const HEALTH_CHECK: &str = "litellm-internal-health-check";
-/// Mark in strings that the proxy cut in the middle.
-const TRUNCATED: &str = "litellm_truncated";
 /// Appended to the request id of an answer from the cache.
 pub(super) const CACHE_HIT_SUFFIX: &str = "_cache_hit";
 
@@ -69,15 +67,6 @@ struct LitellmSpendlogs {
     end: TimeColumn,
     first: TimeColumn,
     row: Picker,
-    bodies: Bodies,
-}
-
-/// What reads the stored bodies.
-struct Bodies {
-    request: Picker,
-    response: Picker,
-    choice: Picker,
-    truncated: memchr::memmem::Finder<'static>,
 }
 
 /// Makes the adapter for one file.
@@ -105,13 +94,7 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
         }
         decisions.push(zone);
     }
-    let bodies = Bodies {
-        request: Request::picker(),
-        response: Response::picker(),
-        choice: Choice::picker(),
-        truncated: memchr::memmem::Finder::new(TRUNCATED),
-    };
-    Ok((Box::new(LitellmSpendlogs { start, end, first, row: Wire::picker(), bodies }), decisions))
+    Ok((Box::new(LitellmSpendlogs { start, end, first, row: Wire::picker() }), decisions))
 }
 
 impl Adapter for LitellmSpendlogs {
@@ -157,12 +140,13 @@ impl Adapter for LitellmSpendlogs {
         fill_status(&wire, metadata, &mut record, shared)?;
         fill_tokens(&wire, metadata, &mut record)?;
         fill_cache(&wire, &mut record);
-        self.bodies.fill(&wire, &mut record, shared);
+        let mut draft = Draft::from(record);
+        fill_bodies(&wire, &mut draft, shared);
         if metadata.meta_searches.elements().is_some_and(|searches| searches > 0) {
-            record.rag_label = RagLabel::Explicit;
-            record.rag_evidence = vec![shared.name("vector_store_meta")];
+            draft.row.rag_label = RagLabel::Explicit;
+            draft.row.rag_evidence = vec![shared.name("vector_store_meta")];
         }
-        out.keep(record);
+        out.keep(draft);
         Ok(())
     }
 
@@ -360,78 +344,14 @@ fn fill_cache(wire: &Wire<'_>, record: &mut RequestRecord) {
     }
 }
 
-impl Bodies {
-    /// Reads the stored bodies, where there are any.
-    fn fill(&self, wire: &Wire<'_>, record: &mut RequestRecord, shared: &mut Shared) {
-        let mut truncated = false;
-        let mut visible = false;
-        if let Some(text) = self.stored(&wire.messages, &mut truncated) {
-            let mut messages = 0_u64;
-            let counted = pick::items(&text, |_| messages += 1);
-            truncated |= counted.as_ref().is_err_and(pick::is_cut);
-            visible |= counted.is_ok() && messages > 0;
-        }
-        if let Some(text) = self.stored(&wire.proxy_server_request, &mut truncated) {
-            let request = Request::read(&self.request, &text);
-            truncated |= request.as_ref().is_err_and(pick::is_cut);
-            visible |= fill_request(&request.unwrap_or_default(), record);
-        }
-        if let Some(text) = self.stored(&wire.response, &mut truncated) {
-            let response = Response::read(&self.response, &text);
-            truncated |= response.as_ref().is_err_and(pick::is_cut);
-            visible |= self.fill_response(&response.unwrap_or_default(), record, shared);
-        }
-        if truncated {
-            record.flags.push(Flag::TruncatedBody);
-        }
-        if visible {
-            record.rag_label = RagLabel::NoEvidence;
-        }
+/// Reads the stored bodies, where there are any, into the draft.
+fn fill_bodies(wire: &Wire<'_>, draft: &mut Draft, shared: &mut Shared) {
+    // Newer builds store the whole request; `messages` alone is what older ones have.
+    let request = body(&wire.proxy_server_request).or_else(|| body(&wire.messages));
+    if let Some(request) = request {
+        content::fill_request(&request, draft, shared);
     }
-
-    /// Returns a stored body, and marks one with a text that the proxy cut.
-    fn stored<'a>(&self, column: &Loose<'a>, truncated: &mut bool) -> Option<Cow<'a, str>> {
-        let found = |text: &str| self.truncated.find(text.as_bytes()).is_some();
-        let text = body(column);
-        *truncated |= match (&text, column) {
-            (Some(text), _) | (None, Loose::Text(text)) => found(text),
-            _ => false,
-        };
-        text
+    if let Some(response) = body(&wire.response) {
+        content::fill_response(&response, draft, shared);
     }
-
-    /// Fills what an answer shows; returns whether it shows any content.
-    fn fill_response(
-        &self,
-        response: &Response<'_>,
-        record: &mut RequestRecord,
-        shared: &mut Shared,
-    ) -> bool {
-        let filled = |part: &Loose<'_>| part.elements().is_some_and(|elements| elements > 0);
-        let visible = filled(&response.output) || filled(&response.content);
-        let Loose::Json(choices) = response.choices else { return visible };
-        let (mut found, mut calls) = (false, 0_u32);
-        let read = pick::items(choices, |item| {
-            let Ok(choice) = Choice::read(&self.choice, item) else { return };
-            found = true;
-            record.finish_reasons.extend(shared.finish_reason(&choice.finish_reason));
-            calls = calls.saturating_add(choice.tool_calls.elements().unwrap_or(0));
-        });
-        if read.is_ok() && found {
-            record.tool_call_count = Some(calls);
-        }
-        visible || found
-    }
-}
-
-/// Fills what a request shows; returns whether it shows any content.
-fn fill_request(request: &Request<'_>, record: &mut RequestRecord) -> bool {
-    record.stream = request.stream.truth();
-    record.max_tokens = request.max_tokens.count("").ok().flatten();
-    record.temperature = request.temperature.float();
-    record.top_p = request.top_p.float();
-    record.message_count = request.messages.elements();
-    record.tool_definition_count = request.tools.elements();
-    let asked = [record.message_count, request.input.elements(), request.prompt.elements()];
-    asked.into_iter().flatten().any(|elements| elements > 0)
 }

@@ -90,27 +90,3 @@ fn no_metadata() -> FieldError {
 pub(super) fn body<'a>(column: &Loose<'a>) -> Option<Cow<'a, str>> {
     column.json().filter(|text| !matches!(&**text, "{}" | "[]"))
 }
-
-wire! {
-    /// The column `response`.
-    Response { choices = "choices", output = "output", content = "content" }
-}
-
-wire! {
-    /// One choice of a response.
-    Choice { finish_reason = "finish_reason", tool_calls = "message.tool_calls" }
-}
-
-wire! {
-    /// The column `proxy_server_request`.
-    Request {
-        stream = "stream",
-        max_tokens = "max_completion_tokens" | "max_tokens" | "max_output_tokens",
-        temperature = "temperature",
-        top_p = "top_p",
-        messages = "messages",
-        input = "input",
-        prompt = "prompt",
-        tools = "tools",
-    }
-}

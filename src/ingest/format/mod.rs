@@ -167,8 +167,8 @@ pub enum Input<'a> {
 /// together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// The row.
-    pub row: RequestRecord,
+    /// The row; boxed, since drafts pass through several queues.
+    pub row: Box<RequestRecord>,
     /// What ties it to other records.
     pub join: Option<Join>,
     /// What ties it to earlier turns of its conversation.
@@ -177,7 +177,7 @@ pub struct Draft {
 
 impl From<RequestRecord> for Draft {
     fn from(row: RequestRecord) -> Self {
-        Self { row, join: None, chain: None }
+        Self { row: Box::new(row), join: None, chain: None }
     }
 }
 

@@ -121,7 +121,7 @@ impl Adapter for NewApi {
         }
         fill_names(&wire, &other, &mut row, shared);
         let join = row.request_id_hash.map(|key| Join { key, role: Role::Attempt });
-        out.keep(Draft { row, join, chain: None });
+        out.keep(Draft { row: Box::new(row), join, chain: None });
         Ok(())
     }
 }

@@ -200,7 +200,7 @@ fn decode_span(span: &Span<'_>, at: At, shared: &mut Shared, out: &mut Out) {
         match row.trace_id_hash {
             Some(key) => {
                 let join = Some(Join { key, role });
-                out.keep(Draft { row, join, chain: None });
+                out.keep(Draft { row: Box::new(row), join, chain: None });
             }
             None => out.drop("side_span"),
         }
@@ -266,7 +266,7 @@ fn call(
     let own = row.response_id_hash;
     let previous = shared.hash(Column::Request, &fields.previous.value);
     let chain = previous.is_some().then(|| Box::new(Chain { previous, own, ..Chain::default() }));
-    let mut draft = Draft { row, join, chain };
+    let mut draft = Draft { row: Box::new(row), join, chain };
     fill_content(fields, flat, &mut draft, shared);
     let reasons = reasons(&fields.reasons.value);
     if draft.row.finish_reasons.is_empty() {

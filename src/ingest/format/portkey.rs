@@ -109,7 +109,7 @@ impl Adapter for Portkey {
         let is_fallback = wire.mode.text() == Some("FALLBACK");
         let key = row.trace_id_hash.filter(|_| is_fallback);
         let join = key.map(|key| Join { key, role: Role::Attempt });
-        let mut draft = Draft { row, join, chain: None };
+        let mut draft = Draft { row: Box::new(row), join, chain: None };
         self.fill_bodies(&wire, &mut draft, shared)?;
         out.keep(draft);
         Ok(())

@@ -96,7 +96,7 @@ impl Adapter for QwenBailian {
         let has_parent = record.parent.id().is_some_and(|id| id != "-1");
         let previous = shared.hash(Column::Request, &record.parent).filter(|_| has_parent);
         let chain = Chain { own: row.request_id_hash, previous, ..Chain::default() };
-        out.keep(Draft { row, join: None, chain: Some(Box::new(chain)) });
+        out.keep(Draft { row: Box::new(row), join: None, chain: Some(Box::new(chain)) });
         Ok(())
     }
 

@@ -59,7 +59,7 @@ pub(super) fn draft(format: Format, record: &str) -> Draft {
 
 /// Decodes a record that gives one row.
 pub(super) fn row(format: Format, record: &str) -> RequestRecord {
-    draft(format, record).row
+    *draft(format, record).row
 }
 
 /// Decodes a record that is left out or refused, and says why.

@@ -188,7 +188,7 @@ impl Workload {
             return row.into();
         }
         let chain = chain_of(messages, answer.filter(|_| self.shown == Shown::Answers));
-        Draft { row, join: None, chain: Some(Box::new(chain)) }
+        Draft { row: Box::new(row), join: None, chain: Some(Box::new(chain)) }
     }
 }
 

@@ -27,7 +27,7 @@ fn says(messages: &[Message], answer: Option<u64>, seconds: (i64, i64)) -> Draft
     let mut row = row(0, seconds);
     row.key_hash = Some(Hash128([1; 16]));
     row.status = Status::Ok;
-    Draft { row, join: None, chain: Some(Box::new(chain_of(messages, answer))) }
+    Draft { row: Box::new(row), join: None, chain: Some(Box::new(chain_of(messages, answer))) }
 }
 
 const FIRST: [Message; 2] = [('s', 1), ('u', 2)];
@@ -100,7 +100,7 @@ fn a_named_response_is_the_parent() {
     let named = |own: Option<u8>, previous: Option<u8>, seconds| {
         let hash = |id: u8| Hash128([id; 16]);
         let chain = Chain { own: own.map(hash), previous: previous.map(hash), ..Chain::default() };
-        Draft { row: row(0, seconds), join: None, chain: Some(Box::new(chain)) }
+        Draft { row: Box::new(row(0, seconds)), join: None, chain: Some(Box::new(chain)) }
     };
     let found = |previous: u8, seconds| {
         last(vec![named(Some(1), None, (0, 9)), named(None, Some(previous), seconds)])
