@@ -334,7 +334,8 @@ mod tests {
         ] {
             assert!(of(sums).unwrap_err().contains("expected one record a request"), "{sums}");
         }
-        let mixed = format!("{bucket}\n{{\"level\":\"info\"}}\n");
+        let sum = r#"{"start_time":1,"num_model_requests":5,"model":"m","input_tokens":9}"#;
+        let mixed = format!("{sum}\n{{\"level\":\"info\"}}\n");
         assert!(of(&mixed).unwrap_err().contains("sums over many requests 1"));
     }
 
