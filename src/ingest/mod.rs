@@ -14,6 +14,7 @@ pub mod container;
 pub mod content;
 pub mod contents;
 pub mod decode;
+mod delays;
 pub mod detect;
 pub mod diagnostic;
 pub mod envelope;
