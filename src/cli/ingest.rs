@@ -15,6 +15,7 @@ use crate::domain::trace::IngestCounts;
 use crate::ingest::filter::{Filter, Wanted};
 use crate::ingest::format::generic::parse_map;
 use crate::ingest::inputs::Inputs;
+use crate::ingest::models::{Model, Models};
 use crate::ingest::privacy::{self, Hasher, SaltPlace};
 use crate::ingest::stamp::Unit;
 use crate::ingest::{
@@ -22,7 +23,6 @@ use crate::ingest::{
     Zone,
 };
 use crate::table::TableError;
-use crate::table::query::{self, ModelQuality};
 use crate::table::trace::TraceWriter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,6 @@ const SHOWN_REASONS: usize = 5;
 const BATCHES_WAITING: usize = 2;
 /// Files printed that are no logs.
 const SHOWN_LEFT_OUT: usize = 5;
-/// Models printed.
-const SHOWN_MODELS: usize = 20;
 
 /// Read gateway logs into a trace
 ///
@@ -219,7 +217,7 @@ pub(crate) fn ingest_to(
     if too_many_rejects {
         print::line_to_stderr(&too_many(&ingested.metadata.counts, found, share));
     }
-    let table = ingested.quality.render(&ingested.metadata) + &models(out, globals)?;
+    let table = ingested.quality.render(&ingested.metadata) + &model_table(&ingested.models);
     Ok(Done { table, too_many_rejects })
 }
 
@@ -356,38 +354,25 @@ fn salt_home() -> Result<PathBuf, IngestError> {
     Ok(config.ok_or(IngestError::NoSaltHome)?.join("tracewright").join("salt"))
 }
 
-/// Returns the part of the quality table by model; empty, with a note, where this build has no
-/// query engine.
-fn models(trace: &Path, globals: &Globals) -> Result<String, TableError> {
-    match query::quality_by_model(trace) {
-        Ok(models) => Ok(model_table(&models)),
-        Err(TableError::FeatureOff { .. }) => {
-            print::note(globals, "by model: not counted, this build has no `polars`");
-            Ok(String::new())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn model_table(models: &[ModelQuality]) -> String {
+fn model_table(models: &Models) -> String {
     let line = |name: &str, cells: [String; 6]| {
         let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>12}")).collect();
         format!("{name:<28} {}\n", cells.join(" "))
     };
     let head = ["rows", "no input", "no output", "failed", "median in", "median out"];
     let mut text = format!("\n{}", line("by model asked for", head.map(str::to_owned)));
-    let median = |median: Option<f64>| median.map_or_else(|| "-".to_owned(), |m| format!("{m:.1}"));
-    for model in models.iter().take(SHOWN_MODELS) {
+    let row = |name: &str, model: &Model| {
         let counts = [model.rows, model.missing_input, model.missing_output, model.failed];
         let [rows, no_input, no_output, failed] = counts.map(|count| count.to_string());
-        let medians = [median(model.median_input), median(model.median_output)];
-        let [input, output] = medians;
-        let name = model.model.as_deref().unwrap_or("(none)");
-        text += &line(name, [rows, no_input, no_output, failed, input, output]);
+        let [input, output] = [model.median_input(), model.median_output()]
+            .map(|median| median.map_or_else(|| "-".to_owned(), |median| format!("{median:.1}")));
+        line(name, [rows, no_input, no_output, failed, input, output])
+    };
+    for (name, model) in models.by_rows() {
+        text += &row(name.unwrap_or("(none)"), model);
     }
-    if models.len() > SHOWN_MODELS {
-        let more = models.len() - SHOWN_MODELS;
-        return format!("{text}{more} more models\n");
+    if let Some(others) = models.others() {
+        text += &row("(all other models)", others);
     }
     text
 }
@@ -576,25 +561,27 @@ mod tests {
 
     #[test]
     fn every_model_has_its_line() {
-        let model = |name: Option<&str>, median| ModelQuality {
-            model: name.map(str::to_owned),
-            rows: 30,
-            missing_input: 1,
-            missing_output: 2,
-            failed: 3,
-            median_input: median,
-            mean_input: None,
-            median_output: median,
-            mean_output: None,
-        };
-        let text = model_table(&[model(Some("chat-small"), Some(12.5)), model(None, None)]);
-        insta::assert_snapshot!(text.trim(), @r"
+        let mut models = Models::default();
+        for (name, tokens) in
+            [(Some("chat-small"), Some(12)), (Some("chat-small"), Some(13)), (None, None)]
+        {
+            let mut row = RequestRecord::unknown("test".into(), 0, 1);
+            row.request_model = name.map(Into::into);
+            row.input_tokens = tokens;
+            models.observe(&row);
+        }
+        insta::assert_snapshot!(model_table(&models).trim(), @r"
         by model asked for                   rows     no input    no output       failed    median in   median out
-        chat-small                             30            1            2            3         12.5         12.5
-        (none)                                 30            1            2            3            -            -
+        chat-small                              2            0            2            0         12.5            -
+        (none)                                  1            1            1            0            -            -
         ");
-        let many = vec![model(None, None); SHOWN_MODELS + 2];
-        assert!(model_table(&many).ends_with("\n2 more models\n"));
+        for n in 0..crate::ingest::models::MAX_MODELS {
+            let mut row = RequestRecord::unknown("test".into(), 0, 1);
+            row.request_model = Some(format!("m{n}").into());
+            models.observe(&row);
+        }
+        let last = model_table(&models).lines().last().unwrap_or_default().to_owned();
+        assert!(last.starts_with("(all other models)  "), "{last}");
     }
 
     #[test]

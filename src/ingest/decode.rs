@@ -134,7 +134,7 @@ impl Decoded {
 }
 
 /// Returns the key of a row: arrival (none first), file, line, place in the line.
-fn key_of(arrival: Option<WallTime>, file_id: u32, place: (Option<u64>, u64)) -> Key {
+pub(super) fn key_of(arrival: Option<WallTime>, file_id: u32, place: (Option<u64>, u64)) -> Key {
     // The order of signed numbers as that of unsigned ones.
     let arrival = arrival.map_or(0, |at| at.0.cast_unsigned() ^ (1 << 63));
     let (line, sub) = place;

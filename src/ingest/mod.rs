@@ -14,6 +14,7 @@ pub mod container;
 pub mod content;
 pub mod contents;
 pub mod decode;
+mod delays;
 pub mod detect;
 pub mod diagnostic;
 pub mod envelope;
@@ -24,6 +25,7 @@ pub mod format;
 pub mod inputs;
 pub mod lines;
 pub mod loose;
+pub mod models;
 pub mod pick;
 pub mod pool;
 pub mod privacy;
@@ -53,6 +55,7 @@ use codec::Names;
 use external::{External, MergedBytes, SortedBytes};
 use filter::Sieve;
 use format::{Draft, Shared};
+use models::Models;
 use privacy::Hasher;
 use read::{Taken, read_file};
 use sessions::{Linker, Sessions};
@@ -95,6 +98,8 @@ pub struct Ingested {
     pub metadata: TraceMetadata,
     /// The quality table.
     pub quality: Quality,
+    /// The same by model.
+    pub models: Models,
     /// For each file: its format and container, and which keys decided.
     pub explained: Vec<String>,
 }
@@ -167,7 +172,7 @@ pub fn ingest(
     drop(shared);
     let sorted = sorter.finish()?;
     let found = Found { sorted, latest, has_links };
-    let quality = write_rows(&found, options, &mut metadata, sink)?;
+    let (quality, models) = write_rows(&found, options, &mut metadata, sink)?;
     metadata.counts.rejected = beside.rejects.total();
     let counts = &metadata.counts;
     assert!(counts.add_up(), "read = kept + merged + dropped + rejected");
@@ -178,7 +183,7 @@ pub fn ingest(
             rejected: counts.rejected,
         });
     }
-    Ok(Ingested { metadata, quality, explained })
+    Ok(Ingested { metadata, quality, models, explained })
 }
 
 /// The drafts of a sort, unpacked.
@@ -245,11 +250,12 @@ fn write_rows(
     options: &Options,
     metadata: &mut TraceMetadata,
     sink: Sink<'_>,
-) -> Result<Quality, IngestError> {
+) -> Result<(Quality, Models), IngestError> {
     let sessions = find_sessions(found, options)?;
     let mut sieve = Sieve::new(&options.filter, found.latest);
     let mut placer = sessions.placer()?;
-    let (mut quality, mut ticks) = (Quality::default(), Ticks::default());
+    let (mut quality, mut models, mut ticks) =
+        (Quality::default(), Models::default(), Ticks::default());
     let mut calls = Calls::new(Drafts::new(&found.sorted, &options.spill_folder)?);
     let (mut batch, mut batch_bytes) = (Vec::new(), 0);
     while let Some(mut draft) = calls.next().transpose()? {
@@ -264,6 +270,7 @@ fn write_rows(
         }
         ticks.observe(&row);
         quality.observe(&row);
+        models.observe(&row);
         batch_bytes += row.weight_bytes();
         batch.push(row);
         if batch_bytes >= BATCH_BYTES {
@@ -284,7 +291,7 @@ fn write_rows(
     metadata.decisions.extend(placer.report());
     metadata.decisions.extend(calls.counts().decisions());
     metadata.decisions.extend(ticks.decision());
-    Ok(quality)
+    Ok((quality, models))
 }
 
 #[cfg(test)]

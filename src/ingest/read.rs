@@ -5,10 +5,11 @@
 
 use super::chunk::Plan;
 use super::decode::{Decoded, Job};
+use super::delays::Delays;
 use super::detect;
 use super::error::IngestError;
 use super::external::External;
-use super::format::{self, Origin};
+use super::format::{self, Format, Origin};
 use super::pool::Pool;
 use super::privacy::{Column, Hasher};
 use super::sample::Sample;
@@ -60,7 +61,11 @@ pub(super) fn read_file(
     let with_content = taken.beside.contents.is_some();
     let job = Arc::new(Job { file: sample.file, file_id, plan, adapter, with_content });
     let mut chunks = job.plan.open(path, &*job.adapter, progress, options.chunk_bytes)?;
-    let mut settle = |decoded: Decoded| taken.settle(decoded);
+    let mut delays = (detected.format == Format::AiperfSessions).then(Delays::default);
+    let mut settle = |decoded: Decoded| match &mut delays {
+        Some(delays) => taken.settle(delays.place(decoded)),
+        None => taken.settle(decoded),
+    };
     while let Some(chunk) = chunks.next_chunk()? {
         pool.submit(&job, chunk, &mut settle)?;
     }

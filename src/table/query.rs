@@ -19,29 +19,6 @@ pub struct HourCount {
     pub output_tokens: u64,
 }
 
-/// What is known of the requests of one model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelQuality {
-    /// The model the clients asked for; `None` gathers rows without one.
-    pub model: Option<String>,
-    /// Rows.
-    pub rows: u64,
-    /// Rows without input tokens.
-    pub missing_input: u64,
-    /// Rows without output tokens.
-    pub missing_output: u64,
-    /// Rows that ended with an error, a timeout or a refusal.
-    pub failed: u64,
-    /// Median of the known input tokens.
-    pub median_input: Option<f64>,
-    /// Mean of the known input tokens.
-    pub mean_input: Option<f64>,
-    /// Median of the known output tokens.
-    pub median_output: Option<f64>,
-    /// Mean of the known output tokens.
-    pub mean_output: Option<f64>,
-}
-
 /// Returns requests and tokens per hour of arrival, in order; hours without requests are absent,
 /// and rows without an arrival are left out.
 ///
@@ -52,24 +29,15 @@ pub fn hourly_counts(trace: &Path) -> Result<Vec<HourCount>, TableError> {
     scan::hourly_counts(trace)
 }
 
-/// Returns what is known per request model, most rows first, then by name.
-///
-/// # Errors
-///
-/// If the trace cannot be read, or the feature `polars` is off.
-pub fn quality_by_model(trace: &Path) -> Result<Vec<ModelQuality>, TableError> {
-    scan::quality_by_model(trace)
-}
-
 #[cfg(feature = "polars")]
 mod scan {
     //! The queries.
 
-    use super::{HourCount, ModelQuality};
+    use super::HourCount;
     use crate::table::error::TableError;
     use crate::table::trace::TraceReader;
     use polars::prelude::{
-        Column, DataFrame, DataType, Engine, Expr, LazyFrame, PlRefPath, PolarsError, PolarsResult,
+        Column, DataFrame, DataType, Engine, LazyFrame, PlRefPath, PolarsError, PolarsResult,
         ScanArgsParquet, col, len, lit,
     };
     use std::path::Path;
@@ -114,53 +82,6 @@ mod scan {
         Ok(found)
     }
 
-    pub(super) fn quality_by_model(trace: &Path) -> Result<Vec<ModelQuality>, TableError> {
-        let missing = |name: &str| col(name).is_null().sum().cast(DataType::UInt64);
-        let failed = ["error", "timeout", "rate_limited"]
-            .map(|word| col("status").eq(lit(word)))
-            .into_iter()
-            .reduce(Expr::or)
-            .unwrap_or_else(|| lit(false));
-        let frame = collect(trace, |rows| {
-            rows.group_by([col("gen_ai_request_model").alias("model")]).agg([
-                len().cast(DataType::UInt64).alias("rows"),
-                missing(INPUT).alias("missing_input"),
-                missing(OUTPUT).alias("missing_output"),
-                failed.sum().cast(DataType::UInt64).alias("failed"),
-                col(INPUT).median().alias("median_input"),
-                col(INPUT).mean().alias("mean_input"),
-                col(OUTPUT).median().alias("median_output"),
-                col(OUTPUT).mean().alias("mean_output"),
-            ])
-        })?;
-        let mut found =
-            models(&frame).map_err(|source| TableError::columns(trace, "read", source))?;
-        found.sort_by(|a, b| b.rows.cmp(&a.rows).then_with(|| a.model.cmp(&b.model)));
-        Ok(found)
-    }
-
-    fn models(frame: &DataFrame) -> PolarsResult<Vec<ModelQuality>> {
-        let names = frame.column("model")?.str()?.clone();
-        let (rows, failed) = (counts(frame, "rows")?, counts(frame, "failed")?);
-        let missing_input = counts(frame, "missing_input")?;
-        let missing_output = counts(frame, "missing_output")?;
-        let float = |name: &str| PolarsResult::Ok(frame.column(name)?.f64()?.clone());
-        let (median_input, mean_input) = (float("median_input")?, float("mean_input")?);
-        let (median_output, mean_output) = (float("median_output")?, float("mean_output")?);
-        let quality = |at: usize| ModelQuality {
-            model: names.get(at).map(str::to_owned),
-            rows: rows[at],
-            missing_input: missing_input[at],
-            missing_output: missing_output[at],
-            failed: failed[at],
-            median_input: median_input.get(at),
-            mean_input: mean_input.get(at),
-            median_output: median_output.get(at),
-            mean_output: mean_output.get(at),
-        };
-        Ok((0..frame.height()).map(quality).collect())
-    }
-
     /// Checks that the file is a trace, and runs a query over it.
     fn collect(
         trace: &Path,
@@ -190,7 +111,7 @@ mod scan {
 mod scan {
     //! Refusals: this build has no query engine.
 
-    use super::{HourCount, ModelQuality};
+    use super::HourCount;
     use crate::table::error::TableError;
     use std::path::Path;
 
@@ -198,15 +119,11 @@ mod scan {
         Err(off(trace))
     }
 
-    pub(super) fn quality_by_model(trace: &Path) -> Result<Vec<ModelQuality>, TableError> {
-        Err(off(trace))
-    }
-
     fn off(trace: &Path) -> TableError {
         TableError::FeatureOff {
             path: trace.to_owned(),
             feature: "polars",
-            needed_for: "the summary by hour and by model",
+            needed_for: "the summary by hour",
         }
     }
 }
@@ -261,33 +178,6 @@ mod tests {
         let found = with_trace(&rows, |path| hourly_counts(path).unwrap());
         assert_eq!(found, [hour(-HOUR, 1, 10), hour(0, 2, 20), hour(HOUR, 1, 30)]);
         assert_eq!(with_trace(&[], |path| hourly_counts(path).unwrap()), []);
-    }
-
-    #[test]
-    fn quality_counts_what_is_missing() {
-        let rows = [
-            row(Some(1), Some("b"), Some(10)),
-            row(Some(2), Some("b"), Some(30)),
-            row(Some(3), Some("b"), None),
-            row(Some(4), Some("a"), None),
-            row(Some(5), None, Some(4)),
-        ];
-        let found = with_trace(&rows, |path| quality_by_model(path).unwrap());
-        let names: Vec<_> = found.iter().map(|row| row.model.as_deref()).collect();
-        assert_eq!(names, [Some("b"), None, Some("a")]);
-        let b = ModelQuality {
-            model: Some("b".to_owned()),
-            rows: 3,
-            missing_input: 1,
-            missing_output: 1,
-            failed: 1,
-            median_input: Some(20.0),
-            mean_input: Some(20.0),
-            median_output: Some(10.0),
-            mean_output: Some(10.0),
-        };
-        assert_eq!(found[0], b);
-        assert_eq!(found[2].median_input, None);
     }
 
     #[test]

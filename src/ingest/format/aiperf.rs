@@ -2,8 +2,8 @@
 //!
 //! Times are milliseconds. A later turn has a `delay` after the previous answer in place of a
 //! time. The input does not say how long answers took, so such a row has no arrival here: its
-//! source is `delay_after_parent`, its think time the delay, and the stage that numbers sessions
-//! may place it behind the session's previous turn. `output_length` is what was asked for.
+//! source is `delay_after_parent`, its think time the delay, and `ingest::delays` places it behind
+//! the session's row before it. `output_length` is what was asked for.
 //! Source: ai-dynamo/aiperf, `src/aiperf/dataset/loader/models.py`.
 
 use super::parts::{array, blocks, count, session};
