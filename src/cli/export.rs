@@ -55,6 +55,12 @@ pub(crate) struct Args {
     /// Write requests that the gateway answered from its cache, too
     #[arg(long)]
     keep_cache_hits: bool,
+    /// Write sessions for AIPerf: ids, and delays after the answer before in place of times
+    ///
+    /// Lengths hold the whole prompt. AIPerf up to 0.13 puts the earlier turns of a session on top
+    /// of them all the same, which makes the load too heavy: check what your version does.
+    #[arg(long)]
+    sessions: bool,
     /// Tokens in a prefix block [default: that of the trace, else 512]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     block_size: Option<u32>,
@@ -110,7 +116,8 @@ pub(crate) fn run(args: &Args, globals: &Globals) -> anyhow::Result<ExitCode> {
             }
             None => BLOCK_SIZE,
         };
-        let exporter = Exporter::new(args.format, block_size, args.keep_cache_hits);
+        let exporter = Exporter::new(args.format, block_size, args.keep_cache_hits)
+            .with_sessions(args.sessions);
         let exporter = write_lines(input, exporter, &mut file, &|rows| bar.inc(rows))?;
         check(args, exporter.counts())?;
         notes(args.format, &exporter, globals);

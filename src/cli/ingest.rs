@@ -24,6 +24,7 @@ use crate::ingest::{
 };
 use crate::table::TableError;
 use crate::table::trace::TraceWriter;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,7 +48,9 @@ const SHOWN_LEFT_OUT: usize = 5;
   tracewright ingest mooncake.jsonl --time-unit ms -o trace.parquet
   tracewright ingest log.csv --map arrival=ts --map input_tokens=in --map output_tokens=out -o trace.parquet")]
 pub(crate) struct Args {
-    /// Logs of one trace: JSONL or CSV, plain, gzip or zstd
+    /// Logs of one trace: files, directories, patterns, or `-` for what is piped in
+    ///
+    /// JSON (lines, arrays, lists), CSV, text, Parquet, Arrow or SQLite; plain, gzip or zstd.
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
     #[command(flatten)]
@@ -204,7 +207,7 @@ pub(crate) fn ingest_to(
     }
     trace.finish(&ingested.metadata)?;
     for line in ingested.explained.iter().filter(|_| reading.explain) {
-        print::note(globals, &format!("format: {line}"));
+        print::note(globals, &format!("explained: {line}"));
     }
     print_summary(globals, &ingested, logs.len());
     print_reasons(globals, &reasons);
@@ -380,6 +383,15 @@ fn model_table(models: &Models) -> String {
 fn print_summary(globals: &Globals, ingested: &Ingested, files: usize) {
     let counts = &ingested.metadata.counts;
     print::note(globals, &summary(counts, files));
+    let mut formats: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for file in &ingested.metadata.files {
+        let (files, records) = formats.entry(&file.format).or_default();
+        *files += 1;
+        *records += file.records;
+    }
+    for (format, (files, records)) in formats {
+        print::note(globals, &format!("format: {format}: files {files}, records {records}"));
+    }
     for decision in &ingested.metadata.decisions {
         let line = format!("decided: {}: {} ({})", decision.what, decision.value, decision.why);
         print::note(globals, &line);
@@ -389,10 +401,8 @@ fn print_summary(globals: &Globals, ingested: &Ingested, files: usize) {
 /// Returns where every record went, in one line.
 fn summary(counts: &IngestCounts, files: usize) -> String {
     let dropped: u64 = counts.dropped.values().sum();
-    let reasons: Vec<String> =
-        counts.dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    let reasons =
-        if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let reasons = crate::ingest::reasons(&counts.dropped);
+    let reasons = if reasons.is_empty() { reasons } else { format!(" ({reasons})") };
     format!(
         "read {} records on {} lines of {files} {}: kept {}, merged {}, dropped {dropped}{reasons}, rejected {}",
         counts.read,

@@ -1,9 +1,9 @@
 //! JSON lines for Mooncake's readers, AIPerf and GuideLLM.
 //!
 //! Requests in order of time in, one line each out; times count from the first line's. Mooncake:
-//! whole milliseconds (cut). AIPerf: milliseconds with a fraction where there is one; a session's
-//! later turns carry `delay`, the wait after the answer before, and every turn holds its whole
-//! prompt (`context_mode`), so that no history is added. GuideLLM: seconds, no sessions.
+//! whole milliseconds (cut). AIPerf: milliseconds with a fraction where there is one; with sessions,
+//! on request, later turns carry `delay`, the wait after the answer before, and every turn holds its
+//! whole prompt (`context_mode`). GuideLLM: seconds, no sessions.
 //! A request without a token count, with a count of 0, or without a time is left out and counted.
 
 use super::Format;
@@ -20,6 +20,7 @@ pub const INCOMPLETE: [&str; 3] = ["no_time", "no_input_tokens", "no_output_toke
 pub struct Exporter {
     format: Format,
     keep_cache_hits: bool,
+    with_sessions: bool,
     blocks: Blocks,
     origin_us: Option<i64>,
     /// Number of a session and the last request written of it.
@@ -66,11 +67,18 @@ impl Exporter {
         Self {
             format,
             keep_cache_hits,
+            with_sessions: false,
             blocks: Blocks::new(block_size),
             origin_us: None,
             sessions: HashMap::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Writes sessions, too, where the format has them.
+    pub fn with_sessions(mut self, with_sessions: bool) -> Self {
+        self.with_sessions = with_sessions;
+        self
     }
 
     /// Returns what was done so far.
@@ -136,7 +144,7 @@ impl Exporter {
     /// Returns when a request is due: AIPerf's later turns wait for the answer before, where the
     /// request that was answered is in the file.
     fn due(&mut self, request: &Request<'_>) -> Option<Due> {
-        if self.format == Format::Aiperf
+        if self.has_sessions()
             && let Some((parent, delay)) = request.after
             && let Ok(delay) = u64::try_from(delay)
         {
@@ -152,9 +160,15 @@ impl Exporter {
         u64::try_from(at.saturating_sub(origin)).ok().map(Due::At)
     }
 
+    /// Whether lines name sessions: asked for, since AIPerf up to 0.13 puts the lengths of earlier
+    /// turns on top of a length that holds them already.
+    fn has_sessions(&self) -> bool {
+        self.with_sessions && self.format == Format::Aiperf
+    }
+
     /// Returns the number of a request's session, where the format has sessions.
     fn session(&mut self, request: &Request<'_>) -> Option<u64> {
-        if self.format != Format::Aiperf {
+        if !self.has_sessions() {
             return None;
         }
         let next = self.counts.sessions;
@@ -206,7 +220,7 @@ mod tests {
     }
 
     fn export(format: Format, rows: &[RequestRecord]) -> (Vec<String>, Counts) {
-        let mut exporter = Exporter::new(format, 512, false);
+        let mut exporter = Exporter::new(format, 512, false).with_sessions(true);
         let mut out = String::new();
         for (row_id, row) in (0..).zip(rows) {
             exporter.push(&Request::of_trace(row, row_id), &mut out);
@@ -311,7 +325,7 @@ mod tests {
         };
         let after = Release::After { request_id: 3, delay: Nanos(2_500_000) };
         let rows = [request(3, Release::At(Nanos(0))), request(4, after)];
-        let mut exporter = Exporter::new(Format::Aiperf, 512, false);
+        let mut exporter = Exporter::new(Format::Aiperf, 512, false).with_sessions(true);
         let mut out = String::new();
         for row in &rows {
             exporter.push(&Request::of_plan(row), &mut out);

@@ -259,12 +259,17 @@ pub enum IngestError {
         expected: &'static str,
     },
     /// Nothing was left to write.
-    #[error("no request left of {read} records: {dropped} dropped, {rejected} rejected")]
+    #[error(
+        "no request left of {read} records: {dropped} dropped{}, {rejected} rejected",
+        in_brackets(reasons)
+    )]
     NoRows {
         /// Records read.
         read: u64,
         /// Records left out on purpose.
         dropped: u64,
+        /// Why, with counts.
+        reasons: String,
         /// Records that could not be read.
         rejected: u64,
     },
@@ -369,7 +374,7 @@ impl IngestError {
             }
             Self::MixedUnits { .. } => "name the unit: `--time-unit s|ms|us|ns`",
             Self::MixedOrigins { .. } => "make one trace of each kind",
-            Self::NoRows { .. } => "see the reasons above; a wrong `--format` or `--map`?",
+            Self::NoRows { .. } => "a wrong `--format`, `--map`, `--where` or window?",
             Self::Salt { .. } => "name another one: `--salt-file FILE`",
             Self::ShortSalt { .. } => "make one: `head -c 32 /dev/urandom | base64 > FILE`",
             Self::NoSaltHome => "name a salt: `--salt-file FILE`",
@@ -390,16 +395,20 @@ impl IngestError {
     }
 }
 
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
 fn unknown_paths(paths: &str) -> String {
     if paths.is_empty() { String::new() } else { format!("; unknown records have {paths}") }
 }
 
 fn unknown_hint(map_line: &str) -> String {
     if map_line.is_empty() {
-        return "name the format with `--format`; `ingest --help` lists them".to_owned();
+        return "name the format with `--format`; `docs/ingest.md` lists them".to_owned();
     }
     format!(
-        "name the format with `--format` (`ingest --help` lists them), or say which column is what: {map_line}"
+        "name the format with `--format` (`docs/ingest.md` lists them), or say which column is what: {map_line}"
     )
 }
 
@@ -461,7 +470,7 @@ mod tests {
             },
             IngestError::NoYear { file: file.clone() },
             IngestError::MixedOrigins { file, found: "missing", expected: "dates" },
-            IngestError::NoRows { read: 3, dropped: 2, rejected: 1 },
+            IngestError::NoRows { read: 3, dropped: 2, reasons: "probe 2".to_owned(), rejected: 1 },
             IngestError::Salt { path: "salt".into(), action: "read", source: io() },
             IngestError::ShortSalt { path: "salt".into(), found: 3 },
             IngestError::NoSaltHome,
@@ -519,9 +528,9 @@ mod tests {
         a.log: expected OTLP as JSON, found it as protobuf
             set `format: json` in the collector's file exporter
         a.log: the header is of no known format: TEXT
-            name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
+            name the format with `--format` (`docs/ingest.md` lists them), or say which column is what: TEXT
         a.log: the format is not clear from 5 records: TEXT
-            name the format with `--format` (`ingest --help` lists them), or say which column is what: TEXT
+            name the format with `--format` (`docs/ingest.md` lists them), or say which column is what: TEXT
         a.log: expected one record a request, found sums
             take the log
         a.log: `azure-llm-public` is not read from JSONL
@@ -544,8 +553,8 @@ mod tests {
             for example `--year 2026`: the year of the file's first line
         a.log: its times are missing, those of the files before it are dates
             make one trace of each kind
-        no request left of 3 records: 2 dropped, 1 rejected
-            see the reasons above; a wrong `--format` or `--map`?
+        no request left of 3 records: 2 dropped (probe 2), 1 rejected
+            a wrong `--format`, `--map`, `--where` or window?
         salt: the salt file cannot be read
             name another one: `--salt-file FILE`
         salt: expected a salt of at least 16 bytes, found 3

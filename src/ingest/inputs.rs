@@ -1,7 +1,7 @@
 //! What the user named as logs, as a list of files: files, directories, patterns, pipes.
 //!
 //! Names -> files sorted by path, each once. Directories are searched to the bottom, links to
-//! directories not followed; hidden files and what is certainly no log is left out there and
+//! directories not followed; hidden and empty files and what is certainly no log are left out there and
 //! listed. A pipe is read once into a file that only its owner can read, since a log is read more
 //! than once; the caller removes the folder it is in. A file that is named itself is always taken.
 
@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 /// Ends of names that no log has, in lower case.
 const NO_LOGS: &[&str] = &[
+    ".contents.jsonl",
+    "readme.txt",
+    "license.txt",
+    "sums",
     ".rejects.jsonl",
     ".md",
     ".sha256",
@@ -155,7 +159,8 @@ impl Search<'_> {
     fn add_found(&mut self, path: &Path) -> Result<(), IngestError> {
         let kind = path.symlink_metadata().map_err(|source| unreadable(path, source))?;
         let is_file = path.metadata().is_ok_and(|found| found.is_file());
-        if is_hidden(path) || is_no_log(path) {
+        let is_empty = path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
+        if is_hidden(path) || is_no_log(path) || is_empty {
             self.inputs.left_out.push(path.to_owned());
         } else if kind.is_dir() {
             self.search(path)?;

@@ -60,6 +60,7 @@ use privacy::Hasher;
 use read::{Taken, read_file};
 use sessions::{Linker, Sessions};
 use source::Progress;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use ticks::Ticks;
 
@@ -180,10 +181,18 @@ pub fn ingest(
         return Err(IngestError::NoRows {
             read: counts.read,
             dropped: counts.dropped.values().sum(),
+            reasons: reasons(&counts.dropped),
             rejected: counts.rejected,
         });
     }
     Ok(Ingested { metadata, quality, models, explained })
+}
+
+/// Returns the reasons with their counts, as in `no_time 3, probe 1`.
+pub fn reasons(dropped: &BTreeMap<String, u64>) -> String {
+    let reasons: Vec<String> =
+        dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    reasons.join(", ")
 }
 
 /// The drafts of a sort, unpacked.

@@ -4,7 +4,7 @@
 //! seen. A column's coverage is the share of rows that have it. Printed by `cli`, in this order.
 
 use crate::domain::convert;
-use crate::domain::record::{Flag, RagLabel, RequestRecord, SessionSource, Status};
+use crate::domain::record::{ArrivalSource, Flag, RagLabel, RequestRecord, SessionSource, Status};
 use crate::domain::time::WallTime;
 use crate::domain::trace::TraceMetadata;
 
@@ -51,6 +51,7 @@ pub struct Quality {
     labels: [u64; RagLabel::ALL.len()],
     overlaps: u64,
     statuses: [u64; Status::ALL.len()],
+    arrivals: [u64; ArrivalSource::ALL.len()],
     flags: [u64; Flag::ALL.len()],
     zero_output: u64,
     zone_assumed: u64,
@@ -79,6 +80,9 @@ impl Quality {
         self.overlaps += u64::from(row.think_time_us.is_some_and(|think| think < 0));
         for (count, status) in self.statuses.iter_mut().zip(Status::ALL) {
             *count += u64::from(row.status == *status);
+        }
+        for (count, source) in self.arrivals.iter_mut().zip(ArrivalSource::ALL) {
+            *count += u64::from(row.arrival_source == *source);
         }
         for (count, flag) in self.flags.iter_mut().zip(Flag::ALL) {
             *count += u64::from(row.flags.contains(flag));
@@ -164,6 +168,10 @@ impl Quality {
     /// Returns the lines that appear only where some row has what they count.
     fn only_where_seen(&self) -> Vec<(String, u64)> {
         let rarer = RARER.iter().zip(self.rarer).map(|((name, _), n)| (format!("has {name}"), n));
+        let arrivals = ArrivalSource::ALL.iter().zip(self.arrivals);
+        let arrivals = arrivals
+            .filter(|(source, _)| **source != ArrivalSource::Logged)
+            .map(|(source, count)| (format!("arrival {source}"), count));
         let sessions = SessionSource::ALL.iter().zip(self.sessions);
         let sessions = sessions
             .filter(|(source, _)| **source != SessionSource::None)
@@ -175,7 +183,7 @@ impl Quality {
             judged.clone().any(|(label, count)| *label != RagLabel::Unknowable && count > 0)
         });
         let labels = judged.map(|(label, count)| (format!("retrieval {label}"), count));
-        let lines = rarer.chain(sessions).chain(overlaps).chain(labels);
+        let lines = arrivals.chain(rarer).chain(sessions).chain(overlaps).chain(labels);
         lines.filter(|(_, count)| *count > 0).collect()
     }
 

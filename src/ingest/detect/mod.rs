@@ -136,6 +136,16 @@ impl Votes {
         let (format, (count, _, why)) =
             self.by_format.iter().max_by_key(|(_, (count, ..))| *count)?;
         let format = (*format)?;
+        let mut count = *count;
+        // AIPerf's inputs hold lines without sessions too, which look like any trace of lengths.
+        let aiperf = self.by_format.get(&Some(Format::AiperfSessions)).map_or(0, |votes| votes.0);
+        let lengths = self.by_format.get(&Some(Format::LengthTrace)).map_or(0, |votes| votes.0);
+        let is_aiperf =
+            aiperf > 0 && matches!(format, Format::AiperfSessions | Format::LengthTrace);
+        let format = if is_aiperf { Format::AiperfSessions } else { format };
+        if is_aiperf {
+            count = aiperf + lengths;
+        }
         let enough = count * 100 >= self.parsed * MIN_SHARE_PERCENT;
         enough.then(|| Detected {
             format,
@@ -360,7 +370,7 @@ mod tests {
         lines.push("no json");
         insta::assert_snapshot!(of(&lines.join("\n")).unwrap_err(), @r"
         log: the format is not clear from 22 records: unknown 2 (keys: level); length-trace 19 (keys: input_length, output_length, timestamp); not JSON objects 1; unknown records have level: text
-        name the format with `--format` (`ingest --help` lists them), or say which column is what: --map input_tokens=COLUMN --map output_tokens=COLUMN
+        name the format with `--format` (`docs/ingest.md` lists them), or say which column is what: --map input_tokens=COLUMN --map output_tokens=COLUMN
         ");
     }
 
@@ -368,11 +378,11 @@ mod tests {
     fn an_unknown_header_gives_a_map_to_start_from() {
         insta::assert_snapshot!(of("arrival_time_ns,input_toks,output_toks\n1,2,3\n").unwrap_err(), @r"
         log: the header is of no known format: arrival_time_ns, input_toks, output_toks
-        name the format with `--format` (`ingest --help` lists them), or say which column is what: --map arrival=arrival_time_ns --map input_tokens=input_toks --map output_tokens=output_toks
+        name the format with `--format` (`docs/ingest.md` lists them), or say which column is what: --map arrival=arrival_time_ns --map input_tokens=input_toks --map output_tokens=output_toks
         ");
         insta::assert_snapshot!(of("level,Total Time\n").unwrap_err(), @r"
         log: the header is of no known format: level, Total Time
-        name the format with `--format` (`ingest --help` lists them), or say which column is what: --map 'arrival=Total Time' --map input_tokens=COLUMN --map output_tokens=COLUMN
+        name the format with `--format` (`docs/ingest.md` lists them), or say which column is what: --map 'arrival=Total Time' --map input_tokens=COLUMN --map output_tokens=COLUMN
         ");
     }
 

@@ -157,7 +157,15 @@ pub(super) const SUMS: &[Sums] = &[
         what: "new-api's table `quota_data`, summed by hour",
         instead: "export the table `logs`",
     },
+    Sums {
+        needs: &[Has("row_id"), Has("source_format"), Has("arrival_source")],
+        what: "a trace that was ingested already",
+        instead: TRACE_INSTEAD,
+    },
 ];
+
+/// What to do with a trace.
+const TRACE_INSTEAD: &str = "it needs no ingest: give it to `fit`, `plan`, `inspect` or `export`";
 
 /// OpenAI keeps no log of single requests.
 const USAGE_INSTEAD: &str = "take the log of the gateway or of the client in front of it";
