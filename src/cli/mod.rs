@@ -11,6 +11,7 @@ mod failure;
 mod fit;
 mod globals;
 mod ingest;
+mod ingest_summary;
 mod inspect;
 mod mock;
 mod paths;

@@ -174,7 +174,11 @@ impl Chains {
             return None;
         }
         let by = |kind, prefixes: &[Hash128]| self.by_prefixes(kind, prefixes, child);
+        // One of the two turns may not say who sent it.
+        let stranger = Child { owner: 0, ..child };
+        let other = if child.owner == 0 { Kind::Anyone } else { Kind::Messages };
         by(Kind::Messages, &chain.prefixes)
+            .or_else(|| self.by_prefixes(other, &chain.prefixes, stranger))
             .map(|(parent, several)| (SessionSource::MessageChain, parent, several))
             .or_else(|| {
                 by(Kind::NoSystem, &chain.prefixes_no_system)
@@ -273,6 +277,7 @@ fn as_parent(draft: &Draft, row_id: u64, blocks: &[u64]) -> Turn {
         if has_answer {
             set(Kind::Messages, chain.with_answer, owner);
             set(Kind::NoSystem, chain.with_answer_no_system, owner);
+            set(Kind::Anyone, chain.with_answer.filter(|_| owner != 0), 0);
         } else if asks && !row.status.is_failure() {
             set(Kind::Messages, chain.prefixes.last().copied(), owner);
             set(Kind::NoSystem, chain.prefixes_no_system.last().copied(), owner);

@@ -32,10 +32,12 @@ pub(super) enum Kind {
     List,
     /// The full blocks of the prompt.
     Blocks,
+    /// As `Messages` where the answer is known and the owner too, for turns that name none.
+    Anyone,
 }
 
 /// Kinds of keys.
-pub(super) const KINDS: usize = 6;
+pub(super) const KINDS: usize = 7;
 
 impl Kind {
     const fn place(self) -> usize {
@@ -46,6 +48,7 @@ impl Kind {
             Self::Own => 3,
             Self::List => 4,
             Self::Blocks => 5,
+            Self::Anyone => 6,
         }
     }
 }

@@ -139,6 +139,17 @@ fn one_call_is_the_same_in_every_log() {
 }
 
 #[test]
+fn records_one_to_three_of_the_capture_are_one_session() {
+    let Some(got) = read_sample("raw-capture.jsonl") else { return };
+    let turns: Vec<_> = got.rows.iter().map(|row| (row.source_line, row.turn_index)).collect();
+    let session = got.rows[0].session_id_hash;
+    assert!(session.is_some());
+    let of_first: Vec<_> = got.rows.iter().filter(|row| row.session_id_hash == session).collect();
+    let lines: Vec<_> = of_first.iter().map(|row| row.source_line).collect();
+    assert_eq!(lines, [Some(1), Some(2), Some(3)], "{turns:?}");
+}
+
+#[test]
 fn every_format_but_two_has_a_sample() {
     let Some(manifest) = shared("log-samples/manifest.csv") else { return };
     let manifest = std::fs::read_to_string(manifest).unwrap();
