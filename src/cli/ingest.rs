@@ -3,6 +3,8 @@
 //! Opens the salt and the outputs, runs the stage, prints the quality table to stdout and the
 //! summary to stderr. The trace appears under its name only when it is complete.
 
+mod said;
+
 use super::environment;
 use super::failure::{self, Failed};
 use super::globals::Globals;
@@ -11,29 +13,20 @@ use super::print;
 use super::units::parse_duration;
 use crate::domain::record::RequestRecord;
 use crate::domain::time::Nanos;
-use crate::domain::trace::IngestCounts;
 use crate::ingest::filter::{Filter, Wanted};
 use crate::ingest::format::generic::parse_map;
-use crate::ingest::inputs::Inputs;
-use crate::ingest::models::{Model, Models};
 use crate::ingest::privacy::{self, Hasher, SaltPlace};
 use crate::ingest::stamp::Unit;
-use crate::ingest::{
-    Beside, Contents, Format, Hints, IngestError, Ingested, Options, RejectReason, Rejects, Sink,
-    Zone,
-};
+use crate::ingest::{Beside, Contents, Format, Hints, IngestError, Options, Rejects, Sink, Zone};
 use crate::table::TableError;
 use crate::table::trace::TraceWriter;
+use said::{model_table, print_left_out, print_reasons, print_summary, too_many};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Reject reasons printed.
-const SHOWN_REASONS: usize = 5;
 /// Batches of rows that wait for the writer.
 const BATCHES_WAITING: usize = 2;
-/// Files printed that are no logs.
-const SHOWN_LEFT_OUT: usize = 5;
 
 /// Read gateway logs into a trace
 ///
@@ -240,20 +233,6 @@ fn spool(parent: &Path) -> Result<tempfile::TempDir, IngestError> {
     made.map_err(|source| IngestError::Unwritable { path: parent.to_owned(), source })
 }
 
-fn print_left_out(globals: &Globals, inputs: &Inputs) {
-    for path in inputs.left_out.iter().take(SHOWN_LEFT_OUT) {
-        print::note(globals, &format!("no log, left out: {}", path.display()));
-    }
-    if inputs.left_out.len() > SHOWN_LEFT_OUT {
-        let more = inputs.left_out.len() - SHOWN_LEFT_OUT;
-        print::note(globals, &format!("no log, left out: {more} more files"));
-    }
-    if inputs.side_objects > 0 {
-        let line = format!("side objects of a log, left out: {} files", inputs.side_objects);
-        print::note(globals, &line);
-    }
-}
-
 /// Runs `work` while another thread turns its rows into columns and writes them.
 ///
 /// # Errors
@@ -352,77 +331,6 @@ fn salt_home() -> Result<PathBuf, IngestError> {
     let home = || environment::variable("HOME").map(|home| PathBuf::from(home).join(".config"));
     let config = config.filter(|path| path.is_absolute()).or_else(home);
     Ok(config.ok_or(IngestError::NoSaltHome)?.join("tracewright").join("salt"))
-}
-
-fn model_table(models: &Models) -> String {
-    let line = |name: &str, cells: [String; 6]| {
-        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>12}")).collect();
-        format!("{name:<28} {}\n", cells.join(" "))
-    };
-    let head = ["rows", "no input", "no output", "failed", "median in", "median out"];
-    let mut text = format!("\n{}", line("by model asked for", head.map(str::to_owned)));
-    let row = |name: &str, model: &Model| {
-        let counts = [model.rows, model.missing_input, model.missing_output, model.failed];
-        let [rows, no_input, no_output, failed] = counts.map(|count| count.to_string());
-        let [input, output] = [model.median_input(), model.median_output()]
-            .map(|median| median.map_or_else(|| "-".to_owned(), |median| format!("{median:.1}")));
-        line(name, [rows, no_input, no_output, failed, input, output])
-    };
-    for (name, model) in models.by_rows() {
-        text += &row(name.unwrap_or("(none)"), model);
-    }
-    if let Some(others) = models.others() {
-        text += &row("(all other models)", others);
-    }
-    text
-}
-
-fn print_summary(globals: &Globals, ingested: &Ingested, files: usize) {
-    let counts = &ingested.metadata.counts;
-    print::note(globals, &summary(counts, files));
-    for decision in &ingested.metadata.decisions {
-        let line = format!("decided: {}: {} ({})", decision.what, decision.value, decision.why);
-        print::note(globals, &line);
-    }
-}
-
-/// Returns where every record went, in one line.
-fn summary(counts: &IngestCounts, files: usize) -> String {
-    let dropped: u64 = counts.dropped.values().sum();
-    let reasons: Vec<String> =
-        counts.dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    let reasons =
-        if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    format!(
-        "read {} records on {} lines of {files} {}: kept {}, merged {}, dropped {dropped}{reasons}, rejected {}",
-        counts.read,
-        counts.lines,
-        if files == 1 { "file" } else { "files" },
-        counts.kept,
-        counts.merged,
-        counts.rejected
-    )
-}
-
-fn print_reasons(globals: &Globals, reasons: &[RejectReason]) {
-    for reason in reasons.iter().take(SHOWN_REASONS) {
-        let line = format!("rejected: {} {}, first at {}", reason.what, reason.count, reason.first);
-        print::note(globals, &line);
-    }
-    if reasons.len() > SHOWN_REASONS {
-        let more = reasons.len() - SHOWN_REASONS;
-        print::note(globals, &format!("rejected: {more} more reasons in the rejects file"));
-    }
-}
-
-fn too_many(counts: &IngestCounts, found: f64, allowed: f64) -> String {
-    format!(
-        "error: {} of {} records rejected ({:.2} %), more than --max-reject-share allows ({:.2} %); the trace is written\nhint: see the reasons in the rejects file",
-        counts.rejected,
-        counts.read,
-        100.0 * found,
-        100.0 * allowed
-    )
 }
 
 #[cfg(test)]
@@ -557,47 +465,5 @@ mod tests {
         insta::assert_snapshot!(refuse(|r| r.map = vec!["arrival=a".to_owned(), "arrival=b".to_owned()]), @"--map: the field of `arrival=b` is mapped twice");
         insta::assert_snapshot!(refuse(|_| {}), @"no log named: expected at least one file, found none");
         assert_eq!(parse_unit("t=ns").unwrap(), (Some("t".to_owned()), Unit::Nanos));
-    }
-
-    #[test]
-    fn every_model_has_its_line() {
-        let mut models = Models::default();
-        for (name, tokens) in
-            [(Some("chat-small"), Some(12)), (Some("chat-small"), Some(13)), (None, None)]
-        {
-            let mut row = RequestRecord::unknown("test".into(), 0, 1);
-            row.request_model = name.map(Into::into);
-            row.input_tokens = tokens;
-            models.observe(&row);
-        }
-        insta::assert_snapshot!(model_table(&models).trim(), @r"
-        by model asked for                   rows     no input    no output       failed    median in   median out
-        chat-small                              2            0            2            0         12.5            -
-        (none)                                  1            1            1            0            -            -
-        ");
-        for n in 0..crate::ingest::models::MAX_MODELS {
-            let mut row = RequestRecord::unknown("test".into(), 0, 1);
-            row.request_model = Some(format!("m{n}").into());
-            models.observe(&row);
-        }
-        let last = model_table(&models).lines().last().unwrap_or_default().to_owned();
-        assert!(last.starts_with("(all other models)  "), "{last}");
-    }
-
-    #[test]
-    fn the_summary_says_where_every_record_went() {
-        let counts = IngestCounts {
-            read: 10,
-            kept: 5,
-            merged: 1,
-            dropped: [("no_time".to_owned(), 1), ("probe".to_owned(), 2)].into(),
-            rejected: 1,
-            lines: 11,
-        };
-        insta::assert_snapshot!(summary(&counts, 1), @"read 10 records on 11 lines of 1 file: kept 5, merged 1, dropped 3 (no_time 1, probe 2), rejected 1");
-        insta::assert_snapshot!(too_many(&counts, 0.1, 0.01), @r"
-        error: 1 of 10 records rejected (10.00 %), more than --max-reject-share allows (1.00 %); the trace is written
-        hint: see the reasons in the rejects file
-        ");
     }
 }
