@@ -150,7 +150,7 @@ fn run(log: &Path, folder: &Path, format: Option<Format>, threads: usize) -> Res
     let mut rejects = Rejects::create(&trace, true).map_err(|error| error.to_string())?;
     let mut rows = 0_u64;
     let done = ingest(&[log.to_owned()], &options, (&mut rejects).into(), &|_| {}, &mut |batch| {
-        rows += u64::try_from(batch.len()).unwrap();
+        rows += tracewright::domain::convert::count(batch.len());
         Ok(())
     });
     // Invariants of the counts are asserted within.

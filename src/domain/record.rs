@@ -400,6 +400,7 @@ pub struct RequestRecord {
 
 impl RequestRecord {
     /// Returns a record of which nothing is known but where it came from.
+    #[expect(clippy::too_many_lines, reason = "one line a field, and no field forgotten")]
     pub fn unknown(source_format: Arc<str>, source_file_id: u32, source_line: u64) -> Self {
         Self {
             source_format,

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// One line.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names the trace has")]
 struct Line<'a, R: ?Sized> {
     source_file_id: u32,
     source_line: u64,

@@ -113,7 +113,7 @@ impl Lengths {
         }
         let lower = self.at((self.total - 1) / 2)?;
         let upper = self.at(self.total / 2)?;
-        Some((lower + upper) / 2.0)
+        Some(f64::midpoint(lower, upper))
     }
 
     /// Returns the length at a 0-based place of all lengths in order.

@@ -80,6 +80,7 @@ impl Draw {
         records
     }
 
+    #[expect(clippy::too_many_lines, reason = "one line a field")]
     fn record(&mut self) -> RequestRecord {
         let origin = RequestRecord {
             source_line: self.maybe(|d| d.0.random()),

@@ -185,7 +185,7 @@ fn is_engine(row: &RequestRecord) -> bool {
 
 /// Puts arrival, end, duration and first chunk of the whole, from the parts by rank.
 fn put_times(row: &mut RequestRecord, parts: &[(u8, Draft)]) {
-    let rows = || parts.iter().map(|(_, part)| &part.row);
+    let rows = || parts.iter().map(|(_, part)| &*part.row);
     let grade = |row: &RequestRecord| {
         if row.arrival_time.is_none() { u8::MAX } else { arrival_grade(row.arrival_source) }
     };
@@ -195,7 +195,7 @@ fn put_times(row: &mut RequestRecord, parts: &[(u8, Draft)]) {
     row.arrival_source = begins.arrival_source;
     row.arrival_resolution_us = begins.arrival_resolution_us;
     row.zone_assumed = begins.zone_assumed;
-    let span = |row: &&Box<RequestRecord>| row.end_time.is_some() && row.duration_us.is_some();
+    let span = |row: &&RequestRecord| row.end_time.is_some() && row.duration_us.is_some();
     let ends = rows().find(span).or_else(|| rows().find(|row| row.end_time.is_some()));
     row.end_time = ends.and_then(|ends| ends.end_time);
     row.duration_us = match (ends, begins.duration_us) {

@@ -92,11 +92,13 @@ pub(super) fn knows_text(line: &str) -> bool {
     of_text(line).is_some()
 }
 
+/// The count of a format's records, the keys of the first, and how often what decided for them.
+type Found = (usize, String, BTreeMap<Vec<String>, usize>);
+
 /// What the records of a sample voted for.
 #[derive(Debug, Default)]
 struct Votes {
-    /// Count, the keys of the first record, and what decided for it.
-    by_format: BTreeMap<Option<Format>, (usize, String, BTreeMap<Vec<String>, usize>)>,
+    by_format: BTreeMap<Option<Format>, Found>,
     /// Paths and types of the first record of no format, for `--map`.
     unknown: Vec<(String, &'static str)>,
     /// Records that are sums over many requests, by kind.

@@ -142,7 +142,7 @@ fn decode(
     if let Some(role) = role {
         match row.trace_id_hash {
             Some(key) => {
-                out.keep(Draft { row: Box::new(row), join: Some(Join { key, role }), chain: None })
+                out.keep(Draft { row: Box::new(row), join: Some(Join { key, role }), chain: None });
             }
             None => out.drop("side_span"),
         }

@@ -267,10 +267,10 @@ impl<'a> Walk<'a> {
             if opens | closes != 0 {
                 let opened = ones(opens);
                 let closed = ones(closes);
-                if outer + depth + opened > MAX_DEPTH || closed >= depth {
-                    if let Some(end) = self.close(opens, closes, (depth, outer))? {
-                        return Ok(end);
-                    }
+                if (outer + depth + opened > MAX_DEPTH || closed >= depth)
+                    && let Some(end) = self.close(opens, closes, (depth, outer))?
+                {
+                    return Ok(end);
                 }
                 depth = depth + opened - closed;
             }

@@ -4,6 +4,8 @@
 //! cell of CSV and each word of a text log. What leaves: rows, trace bytes, rejects, the quality
 //! table, decisions, explanations and errors.
 
+#![expect(clippy::disallowed_methods, reason = "reads the samples")]
+
 use super::secrets::{CANARY, WORDS, assert_no_secret};
 use super::{hints, shared};
 use crate::domain::trace::TraceMetadata;

@@ -1,6 +1,8 @@
 //! Every sample beside the repository: rows and drops as its manifest says, and one invented call
 //! that all gateways, clouds and engines logged, the same from each of them.
 
+#![expect(clippy::disallowed_methods, reason = "reads the samples")]
+
 use super::{Got, hints, read_shared, shared};
 use crate::domain::record::TtftSource;
 use crate::domain::time::WallTime;
