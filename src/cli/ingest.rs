@@ -170,8 +170,8 @@ pub(crate) fn ingest_to(
     }
     paths::once(logs)?;
     let options = options(reading, out, globals)?;
-    let spool = spool(&options.spill_folder)?;
-    let inputs = crate::ingest::inputs::look(logs, spool.path())?;
+    let spool = Spool::beside(out)?;
+    let inputs = crate::ingest::inputs::look(logs, &spool.0)?;
     print_left_out(globals, &inputs);
     let logs = &inputs.files;
     let named = logs.iter().chain(&reading.salt_file).map(PathBuf::as_path);
@@ -194,11 +194,14 @@ pub(crate) fn ingest_to(
     })?;
     // Never a trace whose rejects are missing.
     let rejects_file = rejects.commit()?;
+    trace.finish(&ingested.metadata)?;
     if let Some(contents) = contents {
         let path = contents.commit()?;
         print::note(globals, &format!("contents, in clear: {}", path.display()));
+    } else {
+        // Those of a trace that was replaced would be taken for this one's.
+        Contents::remove_old(out)?;
     }
-    trace.finish(&ingested.metadata)?;
     for line in ingested.explained.iter().filter(|_| reading.explain) {
         print::note(globals, &format!("explained: {line}"));
     }
@@ -230,10 +233,28 @@ fn contents(wanted: bool, out: &Path, globals: &Globals) -> Result<Option<Conten
     Contents::create(out, globals.force).map(Some)
 }
 
-/// Makes the folder into which a pipe is read; it is removed with what is in it.
-fn spool(parent: &Path) -> Result<tempfile::TempDir, IngestError> {
-    let made = tempfile::Builder::new().prefix(".tracewright-").tempdir_in(parent);
-    made.map_err(|source| IngestError::Unwritable { path: parent.to_owned(), source })
+/// The folder into which pipes are read, beside the trace; removed with what is in it.
+struct Spool(PathBuf);
+
+impl Spool {
+    /// Names the folder, and removes what a killed program left in it.
+    fn beside(out: &Path) -> Result<Self, IngestError> {
+        let name = out.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let path = out.with_file_name(format!("{name}.pipes"));
+        match std::fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(IngestError::Unwritable { path, source })
+            }
+            _ => Ok(Self(path)),
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // A folder that cannot be removed holds what its owner alone can read.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
 }
 
 fn print_left_out(globals: &Globals, inputs: &Inputs) {

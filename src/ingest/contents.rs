@@ -47,6 +47,21 @@ impl Contents {
         Ok(Self { path, file })
     }
 
+    /// Removes the contents of an older trace of this name, where there are any.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be removed.
+    pub fn remove_old(trace: &Path) -> Result<(), IngestError> {
+        let path = Self::path_beside(trace);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(IngestError::Unwritable { path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Appends lines.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 
 use super::codec::{self, Names};
 use super::decode::{Decoded, key_of};
+use super::error::IngestError;
 use crate::domain::record::{ArrivalSource, Hash128};
 use crate::domain::time::WallTime;
 use std::collections::HashMap;
@@ -20,16 +21,21 @@ pub(super) struct Delays {
 
 impl Delays {
     /// Gives the rows of a chunk their arrivals; a row without an earlier one keeps none.
-    pub(super) fn place(&mut self, decoded: Decoded) -> Decoded {
+    ///
+    /// # Errors
+    ///
+    /// If a row cannot be unpacked.
+    pub(super) fn place(&mut self, decoded: Decoded) -> Result<Decoded, IngestError> {
         let mut placed = Decoded { rows: Vec::new(), index: Vec::new(), ..decoded };
         let mut from = 0;
         for (key, to) in decoded.index {
             let bytes = decoded.rows.get(from..to).unwrap_or_default();
             from = to;
-            let Some(mut draft) = codec::decode(bytes, &mut self.names) else {
-                debug_assert!(false, "rows just packed can be unpacked");
-                continue;
-            };
+            let draft = codec::decode(bytes, &mut self.names);
+            let mut draft = draft.ok_or_else(|| IngestError::Spill {
+                path: "memory".into(),
+                source: std::io::ErrorKind::InvalidData.into(),
+            })?;
             let row = &mut draft.row;
             if row.arrival_source == ArrivalSource::DelayAfterParent && row.arrival_time.is_none() {
                 let before = row.session_id_hash.and_then(|session| self.last.get(&session));
@@ -45,7 +51,7 @@ impl Delays {
             codec::encode(&draft, &mut placed.rows);
             placed.index.push(([arrival, file, place], placed.rows.len()));
         }
-        placed
+        Ok(placed)
     }
 }
 
@@ -71,7 +77,7 @@ mod tests {
             codec::encode(&Draft::from(row), &mut decoded.rows);
             decoded.index.push((key, decoded.rows.len()));
         }
-        let placed = Delays::default().place(decoded);
+        let placed = Delays::default().place(decoded).unwrap();
         let (mut from, mut names, mut found) = (0, Names::default(), Vec::new());
         for (key, to) in &placed.index {
             let row = codec::decode(&placed.rows[from..*to], &mut names).unwrap().row;

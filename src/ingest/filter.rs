@@ -95,7 +95,9 @@ impl Filter {
     /// Returns the filter with `--last` counted back from the last arrival of the logs.
     #[must_use]
     pub fn ending_at(mut self, last_arrival: Option<WallTime>) -> Self {
-        if let (Some(span), Some(last)) = (self.last_us.take(), last_arrival) {
+        // Without an arrival there is no span to count back: every row is left out as `no_time`.
+        if let (Some(span), Some(last)) = (self.last_us, last_arrival) {
+            self.last_us = None;
             self.from = self.from.max(Some(last.plus_micros(-span)));
         }
         self

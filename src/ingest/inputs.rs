@@ -11,7 +11,7 @@ use super::error::IngestError;
 use std::collections::BTreeMap;
 use std::fs::{File, FileType};
 use std::io::Read;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -196,14 +196,13 @@ impl Search<'_> {
     fn read_pipe(&mut self, pipe: &Path, from: &mut dyn Read) -> Result<(), IngestError> {
         let number = self.inputs.spooled.len();
         let unwritable = |source| IngestError::Unwritable { path: self.spool.to_owned(), source };
-        // Made so that only its owner can read it.
-        let mut to = tempfile::Builder::new()
-            .prefix(&format!("pipe-{number}-"))
-            .suffix(".log")
-            .tempfile_in(self.spool)
-            .map_err(unwritable)?;
-        std::io::copy(from, to.as_file_mut()).map_err(|source| unreadable(pipe, source))?;
-        let (_, path) = to.keep().map_err(|error| unwritable(error.error))?;
+        // The same name each time: it is part of the trace. Only its owner can read it.
+        std::fs::create_dir_all(self.spool).map_err(unwritable)?;
+        let path = self.spool.join(format!("pipe-{number}.log"));
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut to = options.open(&path).map_err(unwritable)?;
+        std::io::copy(from, &mut to).map_err(|source| unreadable(pipe, source))?;
         self.inputs.spooled.push(path.clone());
         self.keep(&path)
     }

@@ -1,8 +1,8 @@
 //! The quality table by model: rows, unknown counts, failures, median lengths.
 //!
 //! Rows as they are written -> one line per model asked for. Medians are exact, from a count per
-//! length, so that any number of rows takes little memory; lengths of 2^20 tokens and more are
-//! counted as 2^20. Of more than [`MAX_MODELS`] names the further ones share a line without medians.
+//! length, so that memory does not grow with rows; lengths of 2^20 tokens and more are counted as
+//! 2^20. Of more than [`MAX_MODELS`] names the further ones share a line without medians.
 
 use crate::domain::convert;
 use crate::domain::record::RequestRecord;
@@ -12,7 +12,9 @@ use std::sync::Arc;
 /// Models counted apart.
 pub const MAX_MODELS: usize = 32;
 /// Lengths counted apart, in tokens.
-const MAX_LENGTH: usize = 1 << 20;
+const MAX_LENGTH: u32 = 1 << 20;
+/// Lengths below are counted in an array: most are, and longer ones are few.
+const DENSE: usize = 1 << 13;
 
 /// What is known of one model, or of the ones that share a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub struct Model {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lengths {
     counts: Vec<u64>,
+    longer: BTreeMap<u32, u64>,
     total: u64,
 }
 
@@ -95,13 +98,17 @@ impl Model {
 
 impl Lengths {
     fn add(&mut self, tokens: Option<u32>) {
-        let Some(place) = tokens.and_then(|tokens| convert::index(tokens.into())) else { return };
-        let place = place.min(MAX_LENGTH);
-        if self.counts.len() <= place {
-            self.counts.resize(place + 1, 0);
-        }
-        if let Some(count) = self.counts.get_mut(place) {
-            *count += 1;
+        let Some(tokens) = tokens.map(|tokens| tokens.min(MAX_LENGTH)) else { return };
+        match convert::index(tokens.into()).filter(|place| *place < DENSE) {
+            Some(place) => {
+                if self.counts.len() <= place {
+                    self.counts.resize(place + 1, 0);
+                }
+                if let Some(count) = self.counts.get_mut(place) {
+                    *count += 1;
+                }
+            }
+            None => *self.longer.entry(tokens).or_insert(0) += 1,
         }
         self.total += 1;
     }
@@ -119,11 +126,15 @@ impl Lengths {
     /// Returns the length at a 0-based place of all lengths in order.
     fn at(&self, place: u64) -> Option<f64> {
         let mut seen = 0;
-        let found = self.counts.iter().position(|count| {
+        let mut reached = |count: &u64| {
             seen += count;
             seen > place
-        })?;
-        Some(convert::float_count(found))
+        };
+        if let Some(found) = self.counts.iter().position(&mut reached) {
+            return Some(convert::float_count(found));
+        }
+        let mut longer = self.longer.iter();
+        longer.find(|(_, count)| reached(count)).map(|(length, _)| f64::from(*length))
     }
 }
 

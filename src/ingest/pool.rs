@@ -107,8 +107,8 @@ struct Alarm(SyncSender<(u64, Decoded)>);
 impl Drop for Alarm {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let told = self.0.send((u64::MAX, Decoded::default()));
-            debug_assert!(told.is_ok(), "the caller waits");
+            // Where nobody waits any more, nobody needs to be woken.
+            drop(self.0.send((u64::MAX, Decoded::default())));
         }
     }
 }
@@ -162,7 +162,8 @@ impl Pool {
         if number == u64::MAX {
             // A thread panicked: nothing more is waited for, and joining it passes the panic on.
             self.settled = self.submitted;
-            return Ok(());
+            self.tasks = None;
+            return Err(IngestError::SinkClosed);
         }
         self.early.insert(number, decoded);
         while let Some(decoded) = self.early.remove(&self.settled) {

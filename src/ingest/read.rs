@@ -63,7 +63,7 @@ pub(super) fn read_file(
     let mut chunks = job.plan.open(path, &*job.adapter, progress, options.chunk_bytes)?;
     let mut delays = (detected.format == Format::AiperfSessions).then(Delays::default);
     let mut settle = |decoded: Decoded| match &mut delays {
-        Some(delays) => taken.settle(delays.place(decoded)),
+        Some(delays) => taken.settle(delays.place(decoded)?),
         None => taken.settle(decoded),
     };
     while let Some(chunk) = chunks.next_chunk()? {

@@ -23,6 +23,10 @@ use std::sync::Arc;
 
 /// 2001-01-01 in microseconds: numbers below are offsets, not dates.
 const YEAR_2001_US: i64 = 978_307_200_000_000;
+/// 2104-01-01 in microseconds: later dates are no times of requests.
+const YEAR_2104_US: i64 = 4_228_675_200_000_000;
+/// 0001-01-01 in microseconds.
+const YEAR_1_US: i64 = -62_135_596_800_000_000;
 /// Largest magnitude of an instant in microseconds: year 4147.
 const MAX_US: f64 = 6.87e16;
 
@@ -413,6 +417,12 @@ pub fn read_any(
     if let Some(text) = value.text()
         && let Some(stamp) = parse(text, &zone.zone)
     {
+        if is_zero_time(stamp) {
+            return Ok(None);
+        }
+        if !is_plausible(stamp) {
+            return Err(FieldError::new(field, "is no time from 2001 to 2103"));
+        }
         zone.ambiguous.set(zone.ambiguous.get() + u64::from(stamp.ambiguous));
         let reading = match (stamp.zone_assumed, naive) {
             (false, _) => Reading::Zoned,
@@ -453,17 +463,33 @@ pub fn read_any(
     }
 }
 
+/// Returns whether a time is the first instant of year 1: how Go and .NET write that there is none.
+fn is_zero_time(stamp: Stamp) -> bool {
+    (YEAR_1_US..YEAR_1_US + 86_400_000_000).contains(&stamp.at.0)
+}
+
+/// Returns whether a date can be that of a request, by the same bounds as for numbers.
+fn is_plausible(stamp: Stamp) -> bool {
+    (YEAR_2001_US..YEAR_2104_US).contains(&stamp.at.0)
+}
+
 fn text_stamp(value: &Loose<'_>, zone: &Zone) -> Result<Option<Stamp>, &'static str> {
     match value {
         Loose::Null => Ok(None),
         Loose::Text(_) => match value.text() {
             None => Ok(None),
-            Some(text) => parse(text, &zone.zone)
-                .inspect(|stamp| {
-                    zone.ambiguous.set(zone.ambiguous.get() + u64::from(stamp.ambiguous));
-                })
-                .map(Some)
-                .ok_or("is no time of the form YYYY-MM-DD HH:MM:SS"),
+            Some(text) => {
+                let stamp = parse(text, &zone.zone);
+                let stamp = stamp.ok_or("is no time of the form YYYY-MM-DD HH:MM:SS")?;
+                if is_zero_time(stamp) {
+                    return Ok(None);
+                }
+                if !is_plausible(stamp) {
+                    return Err("is no time from 2001 to 2103");
+                }
+                zone.ambiguous.set(zone.ambiguous.get() + u64::from(stamp.ambiguous));
+                Ok(Some(stamp))
+            }
         },
         _ => Err("is no text, as the other times are"),
     }

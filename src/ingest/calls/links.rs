@@ -8,10 +8,10 @@
 //! - Parts overlap or touch within 2 s; one without an end waits an hour for it.
 //! - Versions of a row start together.
 //!
-//! Without a key, a trace id links a failure to what starts up to 60 s after its end: another model
-//! is a fallback, the same model must have got the same input. LiteLLM's session id does it within
-//! 5 s for one model and input, since it is the id of a call when the client names no session. A
-//! success ends a call, and so does a hang-up.
+//! Without a key, LiteLLM's trace id links a failure to what starts up to 60 s after its end: another
+//! model is a fallback, the same model must have got the same input. Its session id does it within
+//! 5 s for one model and input, since it is the id of a call when the client names no session. Where
+//! both show their messages, these must be the same. A success ends a call, and so does a hang-up.
 
 use crate::domain::record::{Hash128, RequestRecord};
 use crate::ingest::format::{Draft, Format, Role};
@@ -26,6 +26,9 @@ const PART_SLACK_US: i64 = 2_000_000;
 const MAX_CALL_US: i64 = 3_600_000_000;
 /// How far apart the starts of two versions may be.
 const VERSION_SLACK_US: i64 = 2_000_000;
+/// The formats whose trace ids stand for calls; elsewhere a trace holds many of them.
+const TRACE_LINKS_IN: [&str; 2] =
+    [Format::LitellmSpendlogs.as_str(), Format::LitellmStandardLogging.as_str()];
 /// The format whose session ids may stand for calls.
 const SESSION_LINKS_IN: &str = Format::LitellmSpendlogs.as_str();
 
@@ -50,7 +53,8 @@ impl Link {
             Role::Version(_) => Some(Self::Version(join.key)),
             Role::Retrieval | Role::Tool => None,
         });
-        [joined, row.trace_id_hash.map(Self::Trace), session.map(Self::Session)]
+        let trace = row.trace_id_hash.filter(|_| TRACE_LINKS_IN.contains(&&*row.source_format));
+        [joined, trace.map(Self::Trace), session.map(Self::Session)]
     }
 
     /// Returns until when a record may be continued by this link; `None` when it may not.
@@ -98,7 +102,9 @@ pub(super) fn continues(earlier: &Draft, later: &Draft, link: Link) -> bool {
         && match link {
             Link::Attempt(_) => is_next_attempt(first, second),
             Link::Part(_) | Link::Version(_) => true,
-            Link::Trace(_) | Link::Session(_) => is_retry(first, second, link),
+            Link::Trace(_) | Link::Session(_) => {
+                same_messages(earlier, later) && is_retry(first, second, link)
+            }
         }
 }
 
@@ -115,6 +121,16 @@ fn is_next_attempt(first: &RequestRecord, second: &RequestRecord) -> bool {
     } else {
         // Each attempt measured from the start of the call: the failure may stand second.
         second.status.is_failure() && together && ends.micros_since(end) <= rounding
+    }
+}
+
+/// Returns whether two records may be of the same messages: where both show them, they must.
+fn same_messages(earlier: &Draft, later: &Draft) -> bool {
+    let last =
+        |draft: &Draft| draft.chain.as_deref().and_then(|chain| chain.prefixes.last().copied());
+    match (last(earlier), last(later)) {
+        (Some(earlier), Some(later)) => earlier == later,
+        _ => true,
     }
 }
 

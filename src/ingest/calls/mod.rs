@@ -121,6 +121,17 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Returns whether a part of this rank is still missing: two of one rank are two calls.
+    fn lacks_rank_of(&self, part: &Draft) -> bool {
+        let rank = |draft: &Draft| match draft.join.map(|join| join.role) {
+            Some(Role::Part(rank)) => Some(rank),
+            _ => None,
+        };
+        let Some(wanted) = rank(part) else { return true };
+        let first = self.draft.as_deref().and_then(rank).filter(|_| self.parts.is_empty());
+        first != Some(wanted) && !self.parts.iter().any(|(known, _)| *known == wanted)
+    }
+
     fn weight_bytes(&self) -> usize {
         let parts: usize = self.parts.iter().map(|(_, part)| merge::weight_bytes(part)).sum();
         parts + self.draft.as_deref().map_or(0, merge::weight_bytes)
@@ -173,10 +184,12 @@ impl<I: Iterator<Item = Result<Draft, IngestError>>> Calls<I> {
         self.evidence.mark(&mut draft);
         for link in Link::all_of(&draft).into_iter().flatten() {
             let Some(number) = self.open.get(&link).copied() else { continue };
-            let continued = self
-                .waiting_at(number)
-                .and_then(|waiting| waiting.draft.as_deref())
-                .is_some_and(|earlier| links::continues(earlier, &draft, link));
+            let continued = self.waiting_at(number).is_some_and(|waiting| {
+                let earlier = waiting.draft.as_deref();
+                earlier.is_some_and(|earlier| {
+                    links::continues(earlier, &draft, link) && waiting.lacks_rank_of(&draft)
+                })
+            });
             if continued {
                 self.join(number, draft, link);
                 return;

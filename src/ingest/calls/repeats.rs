@@ -30,8 +30,8 @@ pub(super) enum Repeat {
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     arrival: Option<WallTime>,
-    /// Counts and fingerprint by request id.
-    seen: HashMap<Hash128, (Counts, u64), foldhash::fast::FixedState>,
+    /// Counts, fingerprint and file by request id.
+    seen: HashMap<Hash128, (Counts, u64, u32), foldhash::fast::FixedState>,
 }
 
 /// Tokens in and out, and the HTTP status.
@@ -57,10 +57,11 @@ impl Repeats {
             }
             self.seen.clear();
         }
-        let own = (counts(row), fingerprint(draft));
+        let own = (counts(row), fingerprint(draft), row.source_file_id);
         match self.seen.get(&id) {
-            Some((_, known)) if *known == own.1 => Repeat::Exact,
-            Some((known, _)) if *known == own.0 => Repeat::SameId,
+            // In one file an id may be the client's own, the same for several requests.
+            Some((_, known, file)) if *known == own.1 && *file != own.2 => Repeat::Exact,
+            Some((known, ..)) if *known == own.0 => Repeat::SameId,
             Some(_) => Repeat::None,
             None => {
                 if self.seen.len() < MAX_ROWS {

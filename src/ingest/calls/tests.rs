@@ -11,7 +11,7 @@ const SECOND: i64 = 1_000_000;
 
 /// A row that starts and ends at these seconds, with the trace id `key` (0 is none).
 fn row(key: u8, seconds: (i64, i64), status: Status) -> RequestRecord {
-    let mut row = RequestRecord::unknown("test".into(), 0, 1);
+    let mut row = RequestRecord::unknown("litellm-standard-logging".into(), 0, 1);
     row.trace_id_hash = (key > 0).then_some(Hash128([key; 16]));
     row.arrival_time = Some(WallTime(seconds.0 * SECOND));
     row.arrival_source = ArrivalSource::Logged;

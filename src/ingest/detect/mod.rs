@@ -8,7 +8,7 @@
 mod rules;
 
 use super::error::IngestError;
-use super::format::{Format, Hints};
+use super::format::{Format, Hints, could_be_data};
 use super::sample::{Records, Sample};
 use rules::{OBJECTS, SUMS, of_text};
 use serde_json::Value;
@@ -255,7 +255,7 @@ fn is_data(name: &str) -> bool {
 /// A name that is a name: data in its place is not shown.
 fn is_safe(key: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-. :/()[]".contains(&byte);
-    !key.is_empty() && key.len() <= 64 && key.bytes().all(fits)
+    !key.is_empty() && key.len() <= 64 && key.bytes().all(fits) && !could_be_data(key)
 }
 
 fn safe_key(key: &str) -> &str {

@@ -144,27 +144,24 @@ pub fn http_status(row: &mut RequestRecord, code: Option<u32>) {
 /// Returns whether a request of this method and path, by this user agent, is a probe or asks for
 /// no generation: health, metrics, lists of models.
 pub fn is_probe(method: &str, path: &str, user_agent: &str) -> bool {
+    if method.eq_ignore_ascii_case("HEAD") || user_agent.starts_with("kube-probe") {
+        return true;
+    }
+    // A tenant may be called like a probe: what asks for an answer is none.
+    if operation_of(path).is_some() && !method.eq_ignore_ascii_case("GET") {
+        return false;
+    }
     let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-    let tail = |end: &str| path == end || path.ends_with(end);
-    method.eq_ignore_ascii_case("HEAD")
-        || user_agent.starts_with("kube-probe")
-        || [
-            "/health",
-            "/healthz",
-            "/livez",
-            "/readyz",
-            "/ready",
-            "/metrics",
-            "/ping",
-            "/models",
-            "/status",
-            "/api/tags",
-            "/api/version",
-        ]
-        .into_iter()
-        .any(tail)
-        || path.contains("/health")
+    let has = |known: &[&str]| path.split('/').any(|segment| known.contains(&segment));
+    let ends = |end: &&str| path.ends_with(*end);
+    has(&HEALTH) || LISTS.iter().any(ends)
 }
+
+/// Segments of paths of probes.
+const HEALTH: [&str; 8] =
+    ["health", "healthz", "livez", "readyz", "ready", "metrics", "ping", "health_generate"];
+/// Ends of paths that ask for a list or a state.
+const LISTS: [&str; 4] = ["/models", "/status", "/api/tags", "/api/version"];
 
 /// Returns what a path asks for; `None` for a path of no known API.
 pub fn operation_of(path: &str) -> Option<Operation> {

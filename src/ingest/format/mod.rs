@@ -66,6 +66,7 @@ pub mod vllm_text;
 pub mod weka;
 
 pub use id::Format;
+pub(super) use names::could_be_data;
 pub use shared::{Naive, Reading, Shared};
 
 use super::error::IngestError;

@@ -110,7 +110,10 @@ pub(super) fn is_model(name: &str) -> bool {
     };
     // A person or a host: words and dots, and nothing of a version or a vendor's path.
     let dotted = name.contains('.') && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'.');
-    let address = name.split_once('@').is_some_and(|(_, host)| host.contains('.'));
+    // A version after it has digits, as in `claude@20240229`.
+    let address = name
+        .split_once('@')
+        .is_some_and(|(_, host)| host.contains('.') || !host.bytes().any(|b| b.is_ascii_digit()));
     !name.is_empty()
         && name.len() <= MAX_NAME
         && name.bytes().all(allowed)
@@ -148,8 +151,60 @@ pub(super) fn endpoint(path: &str) -> Option<&'static str> {
 /// Returns whether a text begins as secret keys do.
 fn is_key(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    ["sk-", "sk_", "pk-", "pk_", "bearer"].iter().any(|prefix| lower.starts_with(prefix))
+    KEY_PREFIXES.iter().any(|prefix| lower.starts_with(prefix))
         || ["/sk-", "/sk_", ":sk-", ":sk_"].iter().any(|part| lower.contains(part))
+        || text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_random)
+}
+
+/// How the keys of common services begin, in lower case.
+const KEY_PREFIXES: &[&str] = &[
+    "sk-",
+    "sk_",
+    "pk-",
+    "pk_",
+    "rk_",
+    "bearer",
+    "akia",
+    "asia",
+    "aiza",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+    "hf_",
+    "gsk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat",
+    "glpat-",
+    "eyj",
+    "r8_",
+    "nvapi-",
+    "pplx-",
+    "tgp_v1",
+];
+
+/// Returns whether a word is long and mixes capitals, small letters and digits as keys do.
+fn is_random(word: &str) -> bool {
+    let changes = |bytes: &[u8]| {
+        let kind = |byte: u8| (byte.is_ascii_uppercase(), byte.is_ascii_digit());
+        bytes.windows(2).filter(|pair| matches!(pair, [a, b] if kind(*a) != kind(*b))).count()
+    };
+    let has = |wanted: fn(&u8) -> bool| word.bytes().any(|byte| wanted(&byte));
+    word.len() >= 20
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+        && changes(word.as_bytes()) >= 5
+}
+
+/// Returns whether a name of a key or column could be data: a secret or an address.
+pub(in crate::ingest) fn could_be_data(name: &str) -> bool {
+    is_key(name)
+        || has_ip(name)
+        || name.contains('@')
+        || longest_run(name, |byte| byte.is_ascii_digit()) > MAX_DIGITS
+        || longest_run(name, |byte| byte.is_ascii_hexdigit()) >= 2 * MAX_HEX
 }
 
 /// Returns whether four numbers with dots between them are in a text.

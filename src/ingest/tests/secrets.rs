@@ -11,7 +11,8 @@ use crate::table::trace::{TraceReader, TraceWriter};
 pub(super) const CANARY: &str = "CANARY 7f3a-secret";
 
 /// Secrets in the form of one word: a key, a person, an address.
-pub(super) const WORDS: [&str; 3] = ["sk_live_canary7f3a", "canary.person", "10.66.66.66"];
+pub(super) const WORDS: [&str; 5] =
+    ["sk_live_canary7f3a", "canary.person", "10.66.66.66", "AKIACANARY7EXAMPLE", "jane@acme"];
 
 /// Puts a secret into every string of a value.
 fn plant(value: &mut serde_json::Value, secret: &str) {
@@ -49,11 +50,11 @@ fn a_mapped_secret_reaches_no_row() {
         "status=s",
     ];
     let got = read_text(&text, mapped(&map)).unwrap();
-    assert_eq!(got.rows.len(), 4);
+    assert_eq!(got.rows.len(), 6);
     assert_eq!(got.rows[0].request_model.as_deref(), Some("other"));
     assert_no_secret(&format!("{got:?}"), "generic");
     let hidden = &got.ingested.metadata.decisions[0];
-    assert_eq!((hidden.what.as_str(), hidden.value.as_str()), ("names kept as `other`", "16"));
+    assert_eq!((hidden.what.as_str(), hidden.value.as_str()), ("names kept as `other`", "24"));
 }
 
 #[test]
