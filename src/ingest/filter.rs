@@ -362,7 +362,8 @@ mod tests {
         assert_eq!(shown, ["2026-11-24T09:00:00.000000Z up to open"]);
         // Logs without any time have no last hour.
         let mut none = Sieve::new(&filter, None);
-        assert!(none.keep(&RequestRecord::unknown("test".into(), 0, 1)));
+        assert!(!none.keep(&RequestRecord::unknown("test".into(), 0, 1)));
+        assert_eq!(none.finish().0.get("no_time"), Some(&1));
     }
 
     #[test]

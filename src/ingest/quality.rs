@@ -257,6 +257,7 @@ mod tests {
         has stream                            0    0.00 %
         has finish_reason                     0    0.00 %
         has prefix_blocks                     0    0.00 %
+        arrival none                          3  100.00 %
         unit of `timestamp`          ms (a guess)
         "#);
         assert_eq!(quality.with_status(Status::Error), 1);
@@ -281,6 +282,7 @@ mod tests {
         let lines: Vec<_> =
             quality.only_where_seen().into_iter().map(|(name, n)| format!("{name} {n}")).collect();
         let expected = [
+            "arrival none 3",
             "has parent 2",
             "session by message_chain 2",
             "turns that overlap 1",
@@ -289,7 +291,9 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         let mut quality = Quality::default();
-        quality.observe(&RequestRecord::unknown("test".into(), 0, 1));
+        let mut logged = RequestRecord::unknown("test".into(), 0, 1);
+        logged.arrival_source = ArrivalSource::Logged;
+        quality.observe(&logged);
         assert_eq!(quality.only_where_seen(), Vec::new(), "nothing to judge by");
     }
 

@@ -382,7 +382,7 @@ fn times_of_two_kinds_do_not_mix() {
 fn nothing_left_is_an_error_with_counts() {
     let probe = spend(&[("api_key", "litellm-internal-health-check".into())]);
     let error = read_text(&probe, hints()).unwrap_err();
-    insta::assert_snapshot!(error, @"no request left of 1 records: 1 dropped, 0 rejected");
+    insta::assert_snapshot!(error, @"no request left of 1 records: 1 dropped (probe 1), 0 rejected");
 }
 
 #[test]

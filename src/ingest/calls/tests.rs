@@ -278,14 +278,33 @@ fn parts_far_apart_are_two_calls() {
     assert_eq!(count((3, 9)), 1);
     assert_eq!(count((7, 9)), 1, "within the slack");
     assert_eq!(count((8, 9)), 2);
-    let untimed = || {
-        let mut part = tied(Role::Part(1), (0, 0), Status::Ok);
+    let untimed = |rank| {
+        let mut part = tied(Role::Part(rank), (0, 0), Status::Ok);
         part.row.arrival_time = None;
         part.row.end_time = None;
         part
     };
     let last = Draft::from(row(0, (5, 6), Status::Ok));
-    assert_eq!(run(vec![untimed(), untimed(), last]).0.len(), 2, "without times the key decides");
+    let rows = run(vec![untimed(1), untimed(2), last]).0;
+    assert_eq!(rows.len(), 2, "without times the key decides");
+}
+
+#[test]
+fn two_parts_of_one_rank_are_two_calls() {
+    let part = |rank, second: (i64, i64)| tied(Role::Part(rank), second, Status::Ok);
+    let parts = vec![part(1, (0, 5)), part(1, (1, 4)), part(2, (2, 5)), part(2, (3, 5))];
+    let (rows, counts) = run(parts);
+    assert_eq!((rows.len(), counts.merged), (3, 1));
+}
+
+#[test]
+fn a_trace_of_another_gateway_holds_many_calls() {
+    let mut rows = [row(1, (0, 2), Status::Error), row(1, (3, 4), Status::Ok)];
+    assert_eq!(merged(rows.to_vec()).1, 1);
+    for row in &mut rows {
+        row.source_format = "otlp-spans".into();
+    }
+    assert_eq!(merged(rows.to_vec()).1, 0);
 }
 
 #[test]
