@@ -1,7 +1,7 @@
 //! Notices rows that came twice: a log exported twice, or files that overlap.
 //!
 //! Rows in order of arrival -> whether a row of the same arrival has its request id and counts, or
-//! is equal in everything but its place. Only the rows of one arrival are remembered. Records that
+//! is equal in everything but its place to a row of another file. Only the rows of one arrival are remembered. Records that
 //! are parts, versions or failed attempts of a call are left to the rules for those.
 
 use crate::domain::record::{Hash128, RequestRecord};
@@ -22,7 +22,7 @@ pub(super) enum Repeat {
     None,
     /// The request id, arrival and counts of another row.
     SameId,
-    /// Another row in everything.
+    /// A row of another file in everything.
     Exact,
 }
 
@@ -120,6 +120,7 @@ mod tests {
         let mut repeats = Repeats::default();
         assert_eq!(repeats.look(&row(1, 5)), Repeat::None);
         assert_eq!(repeats.look(&row(2, 5)), Repeat::None, "another id");
+        assert_eq!(repeats.look(&row(2, 5)), Repeat::SameId, "in one file the id may be a client's");
         let mut again = row(1, 5);
         again.row.source_file_id = 3;
         again.row.source_line = Some(9);
