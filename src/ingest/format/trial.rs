@@ -4,8 +4,6 @@
 //! Lines -> what became of each record. Nothing of this is in the program. Samples stand in
 //! `../shared`; where they are missing the test says so and is skipped.
 
-#![expect(clippy::disallowed_methods, reason = "a test reads the samples")]
-
 use super::{Adapter, At, Draft, Format, Hints, Input, Item, Out, Refusal, Role, Shared, Zone};
 use crate::domain::record::RequestRecord;
 use crate::domain::time::WallTime;
