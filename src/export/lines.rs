@@ -76,6 +76,7 @@ impl Exporter {
     }
 
     /// Writes sessions, too, where the format has them.
+    #[must_use]
     pub fn with_sessions(mut self, with_sessions: bool) -> Self {
         self.with_sessions = with_sessions;
         self

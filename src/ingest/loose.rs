@@ -361,18 +361,6 @@ pub fn nested<'de, D: Deserializer<'de>>(
     Ok(Some(Cow::Borrowed(text)))
 }
 
-/// Reads a part that may have any form: what does not fit the type is a missing value.
-///
-/// # Errors
-///
-/// If the value is not JSON.
-pub fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    let raw = <&'de RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
-}
-
 /// Returns why a line is no record, without the parser's message (it may quote the content).
 pub fn json_refusal(error: &serde_json::Error) -> FieldError {
     let column = error.column();

@@ -1,9 +1,9 @@
 //! Puts the records of one call together: attempts, parts, and versions of a row.
 //!
 //! Drafts in order of arrival -> drafts in order of arrival, one per call. What ties records is
-//! in [`links`], how they become one in [`merge`]; side spans and embeddings are evidence of
-//! retrieval for the requests after them ([`evidence`]), and rows that came twice are noticed
-//! ([`repeats`]). Drafts without arrival come first, in the order of the files.
+//! in `links`, how they become one in `merge`; side spans and embeddings are evidence of
+//! retrieval for the requests after them (`evidence`), and rows that came twice are noticed
+//! (`repeats`). Drafts without arrival come first, in the order of the files.
 //!
 //! Rows wait only while a record before them may still be continued. The queue has a limit in
 //! bytes; beyond it the oldest row is taken as complete, which is counted. Two runs over the same

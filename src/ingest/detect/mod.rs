@@ -1,4 +1,4 @@
-//! Tells the format of a log from its records, by the table of rules in [`rules`].
+//! Tells the format of a log from its records, by the table of rules in `rules`.
 //!
 //! Each record of the sample votes for the first rule that holds. A format needs 95 % of the
 //! records that parse; lines of text that no rule knows have no vote, since logs of servers hold

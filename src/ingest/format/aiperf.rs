@@ -167,7 +167,7 @@ fn body(turn: &Turn<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::time::WallTime;
 
@@ -179,7 +179,7 @@ mod tests {
             r#"{"timestamp":1500,"session_id":"s","input_length":10,"output_length":5,"hash_ids":[0,1]}"#,
             r#"{"delay":2500,"session_id":"s","input_length":20,"output_length":0}"#,
         ];
-        let tried = tried::lines(FORMAT, &lines);
+        let tried = trial::lines(FORMAT, &lines);
         let [first, second] = &tried.drafts[..] else { panic!("two rows") };
         assert_eq!(first.row.arrival_time, Some(WallTime(1_500_000)));
         assert_eq!(first.row.arrival_source, ArrivalSource::RelativeOrigin);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_line_may_hold_a_whole_session() {
         let line = r#"{"session_id":"s","turns":[{"timestamp":2,"text":"canary"},{"delay":"x"},{"delay":7}]}"#;
-        let tried = tried::lines(FORMAT, &[line, r#"{"session_id":"s","turns":[]}"#]);
+        let tried = trial::lines(FORMAT, &[line, r#"{"session_id":"s","turns":[]}"#]);
         let [first, last] = &tried.drafts[..] else { panic!("two rows") };
         assert_eq!(first.row.arrival_time, Some(WallTime(2_000)));
         assert_eq!(last.row.think_time_us, Some(7_000));
@@ -206,16 +206,16 @@ mod tests {
     #[test]
     fn files_without_times_and_with_dates() {
         let row =
-            tried::row(FORMAT, r#"{"session_id":"s","text_input":"a","output_length":5}"#).row;
+            trial::draft(FORMAT, r#"{"session_id":"s","text_input":"a","output_length":5}"#).row;
         assert_eq!((row.arrival_time, row.arrival_source), (None, ArrivalSource::None));
-        let row = tried::row(FORMAT, r#"{"session_id":"s","timestamp":1795511702123}"#).row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        let row = trial::draft(FORMAT, r#"{"session_id":"s","timestamp":1795511702123}"#).row;
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!(row.arrival_source, ArrivalSource::Logged);
     }
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("aiperf-sessions.jsonl") else { return };
+        let Some(tried) = trial::sample("aiperf-sessions.jsonl") else { return };
         let sessions: Vec<_> = tried.drafts.iter().map(|draft| draft.row.session_id_hash).collect();
         assert!(sessions[0] == sessions[1] && sessions[1] != sessions[2]);
         assert_eq!(tried.drafts[3].row.arrival_time, Some(WallTime(5_000_000)));

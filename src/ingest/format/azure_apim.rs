@@ -319,7 +319,7 @@ fn deployment_of(path: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::Operation;
 
@@ -334,9 +334,9 @@ mod tests {
         let nested = r#"{"time":"2026-11-24T09:15:02.123Z","correlationId":"c-7","category":"GatewayLlmLogs",
             "properties":"{\"modelName\":\"gpt-4o-mini\",\"deploymentName\":\"chat\",\"isStreamCompletion\":\"False\",\"promptTokens\":\"1320\",\"COMPLETIONTOKENS\":160,\"totalTokens\":1480,\"sequenceNumber\":0}"}"#;
         for line in [flat, nested] {
-            let draft = tried::row(LLM, line);
+            let draft = trial::draft(LLM, line);
             let row = &draft.row;
-            assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+            assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
             assert_eq!((row.input_tokens, row.output_tokens), (Some(1_320), Some(160)));
             assert_eq!((row.stream, row.flags.len()), (Some(false), 0));
             assert_eq!(row.request_model.as_deref(), Some("chat"));
@@ -353,14 +353,14 @@ mod tests {
                 "CompletionTokens":0,"TotalTokens":0,"SequenceNumber":{part},"RequestMessages":" x\"}}]"}}"#
             )
         };
-        let later = tried::row(LLM, &line("1"));
+        let later = trial::draft(LLM, &line("1"));
         assert_eq!(later.row.flags, [Flag::SplitRowsMerged]);
         assert_eq!(later.join.unwrap().role, Role::Part(253));
-        assert_eq!(tried::row(LLM, &line("900")).join.unwrap().role, Role::Part(0));
+        assert_eq!(trial::draft(LLM, &line("900")).join.unwrap().role, Role::Part(0));
         // A stream without usage: unknown, not zero.
-        let first = tried::row(LLM, &line("0")).row;
+        let first = trial::draft(LLM, &line("0")).row;
         assert_eq!((first.input_tokens, &first.flags[..]), (None, &[Flag::ZeroMeansUnknown][..]));
-        let tried = tried::lines(LLM, &[&line("-1"), "{\"PromptTokens\":1}", "[]"]);
+        let tried = trial::lines(LLM, &[&line("-1"), "{\"PromptTokens\":1}", "[]"]);
         assert_eq!((tried.rejects.len(), &tried.drops[..]), (2, &["no_time"][..]));
     }
 
@@ -378,9 +378,9 @@ mod tests {
             "responseCode":200,"requestSize":10,"cache":"none","apimSubscriptionId":"canary",
             "backendResponseBody":"{\"usage\":{\"prompt_tokens\":1320,\"completion_tokens\":160,\"total_tokens\":1480,\"prompt_tokens_details\":{\"cached_tokens\":1024}}}""#,
         );
-        let draft = tried::row(GATEWAY_LOGS, &line);
+        let draft = trial::draft(GATEWAY_LOGS, &line);
         let row = &draft.row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!((row.duration_us, row.status), (Some(3_500_000), Status::Ok));
         assert_eq!((row.input_tokens, row.output_tokens), (Some(1_320), Some(160)));
         assert_eq!(row.cache_read_input_tokens, Some(1_024));
@@ -392,7 +392,7 @@ mod tests {
         // The same call in the other log is a part of it, of lower rank.
         let other =
             r#"{"TimeGenerated":"2026-11-24T09:15:02Z","CorrelationId":"c-7","PromptTokens":1}"#;
-        let other = tried::row(LLM, other).join.unwrap();
+        let other = trial::draft(LLM, other).join.unwrap();
         assert_eq!(other.key, draft.join.unwrap().key);
         assert_ne!(other.role, draft.join.unwrap().role);
     }
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn failures_without_bodies_and_other_apis() {
         let url = r#""method":"POST","url":"https://a.test/v1/embeddings""#;
-        let row = tried::row(
+        let row = trial::draft(
             GATEWAY_LOGS,
             &gateway(&format!("{url},\"responseCode\":0,\"backendResponseCode\":401")),
         )
@@ -410,20 +410,20 @@ mod tests {
         let cut = gateway(&format!(
             "{url},\"responseCode\":200,\"truncated\":1,\"backendResponseBody\":\"{{\\\"usa\""
         ));
-        let row = tried::row(GATEWAY_LOGS, &cut).row;
+        let row = trial::draft(GATEWAY_LOGS, &cut).row;
         assert_eq!((row.input_tokens, &row.flags[..]), (None, &[Flag::TruncatedBody][..]));
         let others = [
             gateway(r#""method":"GET","url":"https://a.test/v1/models""#),
             gateway(r#""method":"POST","url":"https://a.test/orders""#),
         ];
-        let tried = tried::lines(GATEWAY_LOGS, &[&others[0], &others[1]]);
+        let tried = trial::lines(GATEWAY_LOGS, &[&others[0], &others[1]]);
         assert_eq!(tried.drops, ["probe", "not_llm"]);
     }
 
     #[test]
     fn the_samples_give_what_their_manifest_says() {
-        let llm = tried::sample("azure-apim-llm.jsonl");
-        let gateway = tried::sample("azure-apim-gatewaylogs.jsonl");
+        let llm = trial::sample("azure-apim-llm.jsonl");
+        let gateway = trial::sample("azure-apim-gatewaylogs.jsonl");
         let (Some(llm), Some(gateway)) = (llm, gateway) else { return };
         assert_eq!(llm.drafts[1].row.input_tokens, Some(21_350));
         let [first, cut, events, refused] = &gateway.drafts[..] else { panic!("four rows") };

@@ -82,13 +82,14 @@ pub(super) fn fill_counts(
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
 
+    const FORMAT: Format = Format::AzureLmmPublic;
     #[test]
     fn no_output_is_a_failure_and_a_real_0() {
-        let row = decoded::row(
-            make,
+        let row = trial::row(
+            FORMAT,
             r#"{"TIMESTAMP":"2024-10-01 00:00:00.012000","NumImages":"1","ContextTokens":"1034","GeneratedTokens":"92"}"#,
         );
         assert_eq!(
@@ -97,8 +98,8 @@ mod tests {
         );
         assert_eq!((row.status, row.zone_assumed), (Status::Ok, true));
         assert_eq!(row.arrival_time.unwrap().0, 1_727_740_800_012_000);
-        let row = decoded::row(
-            make,
+        let row = trial::row(
+            FORMAT,
             r#"{"TIMESTAMP":"2024-10-01 00:00:01","NumImages":"0","ContextTokens":"0","GeneratedTokens":"0"}"#,
         );
         assert_eq!(
@@ -110,8 +111,8 @@ mod tests {
 
     #[test]
     fn a_row_without_a_time_is_left_out() {
-        assert_eq!(decoded::dropped(make, r#"{"TIMESTAMP":"","ContextTokens":"1"}"#), "no_time");
+        assert_eq!(trial::dropped(FORMAT, r#"{"TIMESTAMP":"","ContextTokens":"1"}"#), "no_time");
         let bad = r#"{"TIMESTAMP":"2024-10-01 00:00:01","ContextTokens":"x"}"#;
-        assert_eq!(decoded::refused(make, bad).field, "ContextTokens");
+        assert_eq!(trial::refused(FORMAT, bad).field, "ContextTokens");
     }
 }

@@ -137,7 +137,7 @@ fn operation(name: &str) -> Option<Operation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::{Flag, Status, TokenSource};
 
@@ -153,8 +153,8 @@ mod tests {
                 r#"{{"category":"RequestResponse","operationName":"ChatCompletions_Create",
                 "durationMs":1,"resultSignature":"200","time":"2026-11-24T09:15:09Z","properties":{properties}}}"#
             );
-            let row = tried::row(FORMAT, &line).row;
-            assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+            let row = trial::draft(FORMAT, &line).row;
+            assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
             assert_eq!(row.duration_us, Some(3_500_000));
             assert_eq!((row.status, row.stream), (Status::Ok, Some(true)));
             assert_eq!((row.request_bytes, row.response_bytes), (Some(6_120), None));
@@ -167,8 +167,8 @@ mod tests {
     fn the_export_of_log_analytics_has_other_names() {
         let line = r#"{"Category":"RequestResponse","OperationName":"Embeddings_Create","DurationMs":"3500",
             "ResultSignature":"429","TimeGenerated":"2026-11-24T09:15:02.123Z","properties_s":"{}"}"#;
-        let row = tried::row(FORMAT, line).row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        let row = trial::draft(FORMAT, line).row;
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!((row.duration_us, row.status), (Some(3_500_000), Status::RateLimited));
         assert_eq!(row.operation, Operation::Embeddings);
     }
@@ -182,14 +182,14 @@ mod tests {
         assert_eq!(operation("Completions_Create"), Some(Operation::TextCompletion));
         let line =
             r#"{"operationName":"Completions_Create","properties":{"requestTime":"canary"}}"#;
-        let tried = tried::lines(FORMAT, &["{\"operationName\":\"Completions_Create\"}", line]);
+        let tried = trial::lines(FORMAT, &["{\"operationName\":\"Completions_Create\"}", line]);
         assert_eq!(tried.drops, ["no_time"]);
         assert_eq!(tried.rejects[0].field, "requestTime");
     }
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("azure-openai-requestresponse.jsonl") else { return };
+        let Some(tried) = trial::sample("azure-openai-requestresponse.jsonl") else { return };
         let [first, string, negative] = &tried.drafts[..] else { panic!("three rows") };
         assert_eq!(first.row.duration_us, Some(3_500_000));
         assert_eq!(string.row.request_bytes, Some(7_000));

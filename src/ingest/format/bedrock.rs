@@ -279,7 +279,7 @@ fn as_events(response: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::Flag;
 
@@ -300,8 +300,8 @@ mod tests {
             "output":{"outputTokenCount":160,"outputBodyJson":"{\"stopReason\":\"max_tokens\",\"metrics\":{\"latencyMs\":3500}}"},
             "requestMetadata":{"session":"canary-s","note":"canary"}"#,
         );
-        let row = tried::row(FORMAT, &line).row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL.plus_micros(-123_000)));
+        let row = trial::draft(FORMAT, &line).row;
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL.plus_micros(-123_000)));
         assert_eq!(row.arrival_resolution_us, 1_000_000);
         assert_eq!((row.input_tokens, row.output_tokens), (Some(1_320), Some(160)));
         assert_eq!(row.cache_read_input_tokens, Some(1_024));
@@ -319,7 +319,7 @@ mod tests {
                 r#""modelId":"amazon.nova-test-v1:0","input":{{"inputTokenCount":300,"cacheReadInputTokenCount":100}},
                 "output":{{"outputTokenCount":10,"outputBodyJson":{{"usage":{{"totalTokens":{total}}}}}}}"#
             ));
-            tried::row(FORMAT, &line).row.input_tokens
+            trial::draft(FORMAT, &line).row.input_tokens
         };
         assert_eq!(of(410), Some(400));
         assert_eq!(of(310), Some(300));
@@ -332,7 +332,7 @@ mod tests {
             "input":{"inputTokenCount":9},"output":{"outputTokenCount":4,"outputBodyJson":[{"type":"message_start"},
             {"type":"message_stop","amazon-bedrock-invocationMetrics":{"invocationLatency":3500,"firstByteLatency":418}}]}"#,
         );
-        let row = tried::row(FORMAT, &line).row;
+        let row = trial::draft(FORMAT, &line).row;
         assert_eq!((row.duration_us, row.time_to_first_chunk_us), (Some(3_500_000), Some(418_000)));
         assert_eq!((row.stream, row.status), (Some(true), Status::Ok));
         assert_eq!(as_events("[{\"a\":1},{\"b\":\n2}]"), "data: {\"a\":1}\n\ndata: {\"b\": 2}\n\n");
@@ -356,20 +356,20 @@ mod tests {
     #[test]
     fn errors_side_objects_and_images() {
         let line = record(r#""modelId":"m-1","errorCode":"ThrottlingException","input":{}"#);
-        let row = tried::row(FORMAT, &line).row;
+        let row = trial::draft(FORMAT, &line).row;
         assert_eq!((row.status, row.input_tokens), (Status::RateLimited, None));
         assert_eq!(row.error_type.as_deref(), Some("ThrottlingException"));
         let image = record("\"modelId\":\"amazon.nova-canvas-v1:0\"");
-        let tried = tried::lines(FORMAT, &["{\"messages\":[]}", &image, "{\"schemaType\":\"x\"}"]);
+        let tried = trial::lines(FORMAT, &["{\"messages\":[]}", &image, "{\"schemaType\":\"x\"}"]);
         assert_eq!(tried.drops, ["side_object", "not_llm", "no_time"]);
         let wrong = record(r#""input":{"inputTokenCount":"canary"}"#);
-        let tried = tried::lines(FORMAT, &[&wrong]);
+        let tried = trial::lines(FORMAT, &[&wrong]);
         assert_eq!(tried.rejects[0].field, "inputTokenCount");
     }
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("bedrock-invocation.jsonl") else { return };
+        let Some(tried) = trial::sample("bedrock-invocation.jsonl") else { return };
         let [first, stream, apart, error] = &tried.drafts[..] else { panic!("four rows") };
         assert_eq!(first.row.input_tokens, Some(1_320));
         assert_eq!(first.row.request_model.as_deref(), Some("eu.anthropic.claude-invented-v1:0"));

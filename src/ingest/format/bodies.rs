@@ -248,7 +248,7 @@ pub(super) fn fill_dollars(row: &mut RequestRecord, cost: &Loose<'_>, shared: &m
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded::shared;
+    use super::super::trial::shared;
     use super::*;
     use crate::domain::record::Operation;
 

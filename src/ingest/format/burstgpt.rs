@@ -119,16 +119,17 @@ pub(super) fn fill_offset(
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::{Flag, SessionSource, Status};
 
+    const FORMAT: Format = Format::Burstgpt;
     const LATE: &str = r#"{"Timestamp":"9000001.0","Session ID":"d-1","Elapsed time":"3.5","Model":"ChatGPT","Request tokens":"611","Response tokens":"37","Total tokens":"648","Log Type":"Conversation log"}"#;
     const EARLY: &str = r#"{"Timestamp":"93","Model":"GPT-4","Request tokens":"58","Response tokens":"0","Total tokens":"58","Log Type":"API log"}"#;
 
     #[test]
     fn times_are_seconds_from_an_unknown_origin() {
-        let row = decoded::row(make, LATE);
+        let row = trial::row(FORMAT, LATE);
         assert_eq!(row.arrival_time.unwrap().0, 9_000_001_000_000);
         assert_eq!(row.arrival_source, ArrivalSource::RelativeOrigin);
         assert_eq!((row.arrival_resolution_us, row.duration_us), (1_000_000, Some(3_500_000)));
@@ -136,22 +137,22 @@ mod tests {
         assert_eq!((row.status, row.operation), (Status::Ok, Operation::Chat));
         assert_eq!(row.session_source, SessionSource::Explicit);
         assert_eq!(row.request_model.as_deref(), Some("ChatGPT"));
-        assert_eq!(decoded::refused(make, &EARLY.replace("93", "-1")).field, "Timestamp");
-        assert_eq!(decoded::dropped(make, &EARLY.replace("93", "")), "no_time");
+        assert_eq!(trial::refused(FORMAT, &EARLY.replace("93", "-1")).field, "Timestamp");
+        assert_eq!(trial::dropped(FORMAT, &EARLY.replace("93", "")), "no_time");
     }
 
     #[test]
     fn no_answer_is_a_failure_without_a_session() {
-        let row = decoded::row(make, EARLY);
+        let row = trial::row(FORMAT, EARLY);
         assert_eq!((row.status, row.output_tokens), (Status::Error, Some(0)));
         assert_eq!((row.session_source, row.duration_us), (SessionSource::None, None));
-        let empty = decoded::row(make, &LATE.replace("d-1", ""));
+        let empty = trial::row(FORMAT, &LATE.replace("d-1", ""));
         assert_eq!((empty.session_id_hash, empty.session_source), (None, SessionSource::None));
     }
 
     #[test]
     fn a_total_that_is_no_sum_is_flagged() {
-        let row = decoded::row(make, &LATE.replace("648", "649"));
+        let row = trial::row(FORMAT, &LATE.replace("648", "649"));
         assert_eq!(row.flags, [Flag::TokenSumMismatch]);
     }
 

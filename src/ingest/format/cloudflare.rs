@@ -160,7 +160,7 @@ fn fill_status(event: &Event<'_>, row: &mut RequestRecord) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
 
     const FORMAT: Format = Format::CloudflareLogpush;
@@ -172,17 +172,17 @@ mod tests {
                 "{{\"Gateway\":\"g\",\"Endpoint\":\"chat/completions\",\"Model\":\"m-1\",\
                  \"StatusCode\":200,\"Timestamp\":{time},\"Metrics\":{{\"durationMs\":3500}}}}"
             );
-            tried::row(FORMAT, &line).row
+            trial::draft(FORMAT, &line).row
         };
         let nanos = of("1795511702123000000");
-        assert_eq!(nanos.arrival_time, Some(tried::COMMON_ARRIVAL));
+        assert_eq!(nanos.arrival_time, Some(trial::ARRIVAL));
         assert_eq!(nanos.arrival_source, ArrivalSource::UnknownStartOrEnd);
         assert_eq!((nanos.duration_us, nanos.arrival_resolution_us), (Some(3_500_000), 1));
         assert_eq!(nanos.operation, Operation::Chat);
         assert_eq!(nanos.endpoint_family.as_deref(), Some("/v1/chat/completions"));
         for seconds in ["1795511702", "\"2026-11-24T09:15:02Z\""] {
             let row = of(seconds);
-            assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL.plus_micros(-123_000)));
+            assert_eq!(row.arrival_time, Some(trial::ARRIVAL.plus_micros(-123_000)));
             assert_eq!(row.arrival_resolution_us, 1_000_000);
         }
     }
@@ -192,8 +192,8 @@ mod tests {
         let line = r#"{"id":"log-7","created_at":"2026-11-24T09:15:02.123Z","duration":3500,
             "provider":"openai","model":"gpt-4o-mini","path":"v1/chat/completions","status_code":200,
             "tokens_in":1320,"tokens_out":160,"request_content_type":"application/json","cached":true}"#;
-        let row = tried::row(FORMAT, line).row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        let row = trial::draft(FORMAT, line).row;
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!((row.input_tokens, row.output_tokens), (Some(1_320), Some(160)));
         assert_eq!((row.cache_status, row.status), (Some(CacheStatus::Hit), Status::Ok));
         assert!(row.request_id_hash.is_some());
@@ -203,11 +203,11 @@ mod tests {
     fn limits_and_zeros() {
         let line = r#"{"Timestamp":1795511702,"RateLimited":true,"Cached":false,
             "Metrics":"{\"tokensIn\":0,\"tokensOut\":0,\"durationMs\":-1}"}"#;
-        let row = tried::row(FORMAT, line).row;
+        let row = trial::draft(FORMAT, line).row;
         assert_eq!(row.status, Status::RateLimited);
         assert_eq!((row.input_tokens, row.duration_us, row.cache_status), (None, None, None));
         assert_eq!(row.flags, [Flag::NegativeDuration, Flag::ZeroMeansUnknown]);
-        let tried = tried::lines(FORMAT, &["{\"Model\":\"m\"}", "{\"Timestamp\":\"canary\"}", "{"]);
+        let tried = trial::lines(FORMAT, &["{\"Model\":\"m\"}", "{\"Timestamp\":\"canary\"}", "{"]);
         assert_eq!(tried.drops, ["no_time"]);
         assert_eq!(tried.rejects.len(), 2);
         assert!(!format!("{:?}", tried.rejects).contains("canary"));
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("cloudflare-logpush.jsonl") else { return };
+        let Some(tried) = trial::sample("cloudflare-logpush.jsonl") else { return };
         let [first, old, limited, cached] = &tried.drafts[..] else { panic!("four rows") };
         assert_eq!(first.row.duration_us, Some(3_500_000));
         assert_eq!(old.row.duration_us, None);

@@ -218,7 +218,7 @@ fn tool(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::{ArrivalSource, SessionSource};
 
@@ -235,9 +235,9 @@ mod tests {
     fn an_end_has_times_counts_and_blocks() {
         let wrapped = format!("{{\"timestamp\":3600,\"event\":{END}}}");
         for line in [END, &wrapped] {
-            let draft = tried::row(FORMAT, line);
+            let draft = trial::draft(FORMAT, line);
             let row = &draft.row;
-            assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+            assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
             assert_eq!(row.duration_us, Some(3_500_000));
             assert_eq!(row.time_to_first_chunk_us, Some(418_000));
             assert_eq!((row.queue_time_us, row.prefill_time_us), (Some(3_000), Some(400_500)));
@@ -258,7 +258,7 @@ mod tests {
     fn payloads_are_parts_of_the_request() {
         let payload = r#"{"event_type":"request_payload","event_time_unix_ms":1795511702123,"payload":
             {"request_id":"r-7","endpoint":"chat_completions","request":{"messages":[]},"payload_complete":false}}"#;
-        let tried = tried::lines(FORMAT, &[payload, END]);
+        let tried = trial::lines(FORMAT, &[payload, END]);
         let [payload, end] = &tried.drafts[..] else { panic!("two parts") };
         assert_eq!(payload.join.unwrap().key, end.join.unwrap().key);
         assert_eq!(payload.row.operation, Operation::Chat);
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn what_is_missing_stays_unknown() {
         let line = r#"{"event_type":"request_end","event_time_unix_ms":1795511705623,"request":{"total_time_ms":3500}}"#;
-        let draft = tried::row(FORMAT, line);
-        assert_eq!(draft.row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        let draft = trial::draft(FORMAT, line);
+        assert_eq!(draft.row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!(draft.row.arrival_source, ArrivalSource::EndMinusDuration);
         assert_eq!((draft.row.input_tokens, draft.row.status), (None, Status::Unknown));
         assert_eq!((draft.join, draft.row.prefix_hash_scope), (None, None));
@@ -285,9 +285,9 @@ mod tests {
                 r#"{{"event_type":"tool_end","agent_context":{{"session_id":"s-7"}},"tool":{{"tool_class":"{class}",
                 "started_at_unix_ms":1795511705700,"ended_at_unix_ms":1795511705990}}}}"#
             );
-            tried::row(FORMAT, &line)
+            trial::draft(FORMAT, &line)
         };
-        let end = tried::row(FORMAT, END).row;
+        let end = trial::draft(FORMAT, END).row;
         let search = tool("search");
         assert_eq!(search.join.unwrap().role, Role::Retrieval);
         assert_eq!(Some(search.join.unwrap().key), end.trace_id_hash);
@@ -299,13 +299,13 @@ mod tests {
             "{\"event_type\":\"other\"}",
             "{\"event_type\":\"request_end\"}",
         ];
-        let tried = tried::lines(FORMAT, &lines);
+        let tried = trial::lines(FORMAT, &lines);
         assert_eq!(tried.drops, ["side_span", "side_span", "not_llm", "no_time"]);
     }
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("dynamo-request-trace.jsonl") else { return };
+        let Some(tried) = trial::sample("dynamo-request-trace.jsonl") else { return };
         assert_eq!(tried.drafts[1].row.prefix_block_hashes.len(), 3);
         assert_eq!(tried.drafts[2].join.unwrap().role, Role::Retrieval);
         assert_eq!(tried.drafts[3].row.duration_us, Some(30_000_000));

@@ -235,16 +235,17 @@ impl Helicone {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::{Operation, SessionSource};
 
+    const FORMAT: Format = Format::HeliconeExport;
     const CALL: &str = r#"{"response_id":"q-1","response_created_at":"2026-11-24T09:15:05.623Z","response_status":200,"response_model":"gpt-4o-mini-2024-07-18","request_id":"h-1","request_created_at":"2026-11-24T09:15:02.123Z","request_path":"https://host.test/v1/chat/completions","request_user_id":"u","request_properties":{"Helicone-Session-Id":"s-1"},"request_model":"gpt-4o-mini","provider":"OPENAI","delay_ms":3500,"time_to_first_token":418,"total_tokens":1480,"prompt_tokens":1320,"prompt_cache_write_tokens":0,"prompt_cache_read_tokens":0,"completion_tokens":160,"reasoning_tokens":0,"signed_body_url":"https://canary.test","costUSD":0.5,"cache_enabled":false,"cache_reference_id":"00000000-0000-0000-0000-000000000000","request_body":{"messages":[]},"response_body":{"usage":{"prompt_tokens":1320,"completion_tokens":160,"prompt_tokens_details":{"cached_tokens":1024}}}}"#;
 
     #[test]
     fn the_common_call() {
-        let row = decoded::row(make, CALL);
-        assert_eq!(decoded::facts(&row), decoded::CALL);
+        let row = trial::row(FORMAT, CALL);
+        assert_eq!(trial::facts(&row), trial::CALL);
         assert_eq!((row.status, row.operation), (Status::Ok, Operation::Chat));
         assert_eq!((row.session_source, row.cost), (SessionSource::Explicit, Some(0.5)));
         assert_eq!(row.provider_name.as_deref(), Some("openai"));
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn cells_of_csv_have_their_quotes_doubled_twice() {
         let csv = r#"{"response_id":"q-1","response_created_at":"2026-11-24T09:15:05.623Z","response_status":"200","request_created_at":"2026-11-24T09:15:02.123Z","request_body":"{\"\"model\"\":\"\"m\"\"}","request_properties":"{\"\"Helicone-Session-Id\"\":\"\"s-1\"\"}","request_user_id":"u","model":"gpt-4o-mini","prompt_tokens":"1320","completion_tokens":"160","latency":"","cost":""}"#;
-        let (row, whole) = (decoded::row(make, csv), decoded::row(make, CALL));
+        let (row, whole) = (trial::row(FORMAT, csv), trial::row(FORMAT, CALL));
         assert_eq!(row.session_id_hash, whole.session_id_hash);
         assert_eq!((row.duration_us, row.arrival_time), (whole.duration_us, whole.arrival_time));
         assert_eq!((row.input_tokens, row.cost), (Some(1320), None));
@@ -264,7 +265,7 @@ mod tests {
     fn a_status_below_0_is_no_code() {
         let status = |code: &str| {
             let row =
-                decoded::row(make, &CALL.replace("status\":200", &format!("status\":{code}")));
+                trial::row(FORMAT, &CALL.replace("status\":200", &format!("status\":{code}")));
             (row.status, row.http_status_code)
         };
         assert_eq!(status("-1"), (Status::Timeout, None));
@@ -282,34 +283,34 @@ mod tests {
                 &format!("{{\"_type\":\"{kind}\",\"text\":\"canary\"}}"),
             )
         };
-        let call = decoded::draft(make, CALL);
-        let search = decoded::draft(make, &event("vector_db"));
+        let call = trial::draft(FORMAT, CALL);
+        let search = trial::draft(FORMAT, &event("vector_db"));
         assert_eq!(search.join.map(|join| join.role), Some(Role::Retrieval));
         assert_eq!(search.join.map(|join| join.key), call.row.trace_id_hash);
-        assert_eq!(decoded::draft(make, &event("tool")).join.unwrap().role, Role::Tool);
-        assert_eq!(decoded::dropped(make, &event("data")), "side_span");
+        assert_eq!(trial::draft(FORMAT, &event("tool")).join.unwrap().role, Role::Tool);
+        assert_eq!(trial::dropped(FORMAT, &event("data")), "side_span");
         let alone = event("vector_db").replace("Helicone-Session-Id", "x");
-        assert_eq!(decoded::dropped(make, &alone), "side_span");
+        assert_eq!(trial::dropped(FORMAT, &alone), "side_span");
     }
 
     #[test]
     fn cached_tokens_apart_are_added() {
         let apart = CALL.replace("prompt_tokens\":1320,\"prompt", "prompt_tokens\":296,\"prompt");
         let apart = apart.replace("read_tokens\":0", "read_tokens\":1024");
-        let by_total = decoded::row(make, &apart);
+        let by_total = trial::row(FORMAT, &apart);
         assert_eq!((by_total.input_tokens, by_total.output_tokens), (Some(1320), Some(160)));
         assert_eq!(by_total.flags, [Flag::AnthropicCachedAdded]);
         let by_provider = apart.replace("OPENAI", "ANTHROPIC").replace("1480", "456");
-        assert_eq!(decoded::row(make, &by_provider).input_tokens, Some(1320));
+        assert_eq!(trial::row(FORMAT, &by_provider).input_tokens, Some(1320));
         let included = CALL.replace("read_tokens\":0", "read_tokens\":1024");
-        let row = decoded::row(make, &included);
+        let row = trial::row(FORMAT, &included);
         assert_eq!((row.input_tokens, row.flags), (Some(1320), vec![]));
     }
 
     #[test]
     fn an_answer_from_the_cache_is_marked() {
-        let row = decoded::row(make, &CALL.replace("00000000-0000", "11111111-0000"));
+        let row = trial::row(FORMAT, &CALL.replace("00000000-0000", "11111111-0000"));
         assert_eq!((row.cache_status, row.flags), (Some(CacheStatus::Hit), vec![Flag::CacheHit]));
-        assert_eq!(decoded::dropped(make, &CALL.replace("request_created_at", "x")), "no_time");
+        assert_eq!(trial::dropped(FORMAT, &CALL.replace("request_created_at", "x")), "no_time");
     }
 }

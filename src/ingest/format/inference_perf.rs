@@ -170,7 +170,7 @@ fn decode(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::{SessionSource, Status};
 
@@ -189,10 +189,10 @@ mod tests {
             "gen_ai.output.text":"canary","other":{"a":[1]}}},
             {"start_time":"2026-11-24T09:16:00","status":"ERROR","attributes":{"gen_ai.request.model":"m-1"}}"#,
         );
-        let tried = tried::lines(FORMAT, &[&line]);
+        let tried = trial::lines(FORMAT, &[&line]);
         let [first, second] = &tried.drafts[..] else { panic!("two rows: {tried:?}") };
         let row = &first.row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!((row.duration_us, row.zone_assumed), (Some(3_500_000), true));
         assert_eq!(row.time_to_first_chunk_us, Some(418_000));
         assert_eq!((row.input_tokens, row.output_tokens), (Some(1_320), Some(160)));
@@ -211,7 +211,7 @@ mod tests {
             {"attributes":{"gen_ai.operation.name":"chat"}},
             {"start_time":"canary","attributes":{"gen_ai.operation.name":"chat"}}"#,
         );
-        let tried = tried::lines(FORMAT, &[&trace(""), &others]);
+        let tried = trial::lines(FORMAT, &[&trace(""), &others]);
         assert_eq!(tried.shared.remarks["empty traces"], 1);
         assert_eq!(tried.drops, ["parent_sum", "not_llm", "no_time"]);
         assert_eq!(tried.drafts[0].join.unwrap().role, Role::Retrieval);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("inference-perf-otel.jsonl") else { return };
+        let Some(tried) = trial::sample("inference-perf-otel.jsonl") else { return };
         assert_eq!(tried.drafts[1].row.input_tokens, Some(1_350));
         assert_eq!(tried.drafts[2].row.status, Status::Error);
     }

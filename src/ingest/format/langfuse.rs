@@ -277,16 +277,17 @@ impl Langfuse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
 
+    const FORMAT: Format = Format::LangfuseObservations;
     const CALL: &str = r#"{"id":"o-1","trace_id":"t-1","type":"GENERATION","parent_observation_id":"p-1","start_time":"2026-11-24 09:15:02.123","end_time":"2026-11-24 09:15:05.623","level":"DEFAULT","input":{"messages":[]},"output":{"role":"assistant"},"provided_model_name":"gpt-4o-mini","model_parameters":{"temperature":"0.2","max_tokens":"512"},"usage_details":{"input":296,"input_cached_tokens":1024,"output":160,"total":1480},"completion_start_time":"2026-11-24 09:15:02.541","total_cost":0.5,"time_to_first_token":418,"updated_at":"2026-11-24 09:15:07.000","user_id":"u","session_id":"s-1"}"#;
 
     #[test]
     fn the_common_call() {
-        let draft = decoded::draft(make, CALL);
+        let draft = trial::draft(FORMAT, CALL);
         let row = &draft.row;
-        assert_eq!(decoded::facts(row), decoded::CALL);
+        assert_eq!(trial::facts(row), trial::CALL);
         assert_eq!(row.flags, [Flag::AnthropicCachedAdded]);
         assert_eq!((row.status, row.stream, row.zone_assumed), (Status::Ok, Some(true), true));
         assert_eq!((row.max_tokens, row.temperature), (Some(512), Some(0.2)));
@@ -297,10 +298,10 @@ mod tests {
     #[test]
     fn the_api_writes_camel_case() {
         let camel = r#"{"id":"o-1","traceId":"t-1","type":"GENERATION","startTime":"2026-11-24T09:15:02.123Z","endTime":null,"latencyMs":3500,"timeToFirstTokenMs":418,"level":"DEFAULT","providedModelName":"gpt-4o-mini","usageDetails":{"input":1320,"input_cached_tokens":1024,"output":160,"total":1480},"input":"{\"messages\":[]}","userId":"u","sessionId":"s-1"}"#;
-        let draft = decoded::draft(make, camel);
-        assert_eq!(decoded::facts(&draft.row), decoded::CALL);
+        let draft = trial::draft(FORMAT, camel);
+        assert_eq!(trial::facts(&draft.row), trial::CALL);
         assert_eq!((draft.join, draft.row.flags.len()), (None, 0));
-        let snake = decoded::row(make, CALL);
+        let snake = trial::row(FORMAT, CALL);
         assert_eq!(draft.row.session_id_hash, snake.session_id_hash);
         assert_eq!(draft.row.trace_id_hash, snake.trace_id_hash);
     }
@@ -333,7 +334,7 @@ mod tests {
                 "{\"input\":296,\"input_cached_tokens\":1024,\"output\":160,\"total\":1480}",
                 "{}",
             );
-        let row = decoded::row(make, &failed);
+        let row = trial::row(FORMAT, &failed);
         assert_eq!((row.status, row.duration_us, row.error_type), (Status::Timeout, None, None));
         assert_eq!((row.input_tokens, row.input_token_source), (None, TokenSource::Missing));
     }
@@ -341,14 +342,14 @@ mod tests {
     #[test]
     fn other_observations_are_no_requests() {
         let of = |kind: &str| CALL.replace("GENERATION", kind);
-        let search = decoded::draft(make, &of("RETRIEVER"));
+        let search = trial::draft(FORMAT, &of("RETRIEVER"));
         assert_eq!(search.join.unwrap().role, Role::Retrieval);
-        assert_eq!(Some(search.join.unwrap().key), decoded::row(make, CALL).trace_id_hash);
-        assert_eq!(decoded::draft(make, &of("TOOL")).join.unwrap().role, Role::Tool);
+        assert_eq!(Some(search.join.unwrap().key), trial::row(FORMAT, CALL).trace_id_hash);
+        assert_eq!(trial::draft(FORMAT, &of("TOOL")).join.unwrap().role, Role::Tool);
         for kind in ["SPAN", "EVENT", "AGENT", "CHAIN", "EVALUATOR", "GUARDRAIL", ""] {
-            assert_eq!(decoded::dropped(make, &of(kind)), "side_span", "{kind}");
+            assert_eq!(trial::dropped(FORMAT, &of(kind)), "side_span", "{kind}");
         }
-        assert_eq!(decoded::row(make, &of("EMBEDDING")).operation, Operation::Embeddings);
-        assert_eq!(decoded::dropped(make, &CALL.replace("\"start_time", "\"x")), "no_time");
+        assert_eq!(trial::row(FORMAT, &of("EMBEDDING")).operation, Operation::Embeddings);
+        assert_eq!(trial::dropped(FORMAT, &CALL.replace("\"start_time", "\"x")), "no_time");
     }
 }

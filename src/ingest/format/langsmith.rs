@@ -318,16 +318,17 @@ fn flat(array: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::SessionSource;
 
+    const FORMAT: Format = Format::LangsmithRuns;
     const CALL: &str = r#"{"id":"r-1","name":"canary","run_type":"llm","inputs":{"messages":[[{"kwargs":{"content":"canary","type":"human"}}]]},"outputs":{},"start_time":"2026-11-24T09:15:02.123000","end_time":"2026-11-24T09:15:05.623000","extra":{"metadata":{"thread_id":"s-1","ls_model_name":"gpt-4o-mini","ls_provider":"openai"},"invocation_params":{"max_tokens":64}},"error":null,"trace_id":"t-1","dotted_order":"20261124T091501800000Zt-1.20261124T091502123000Zr-1","status":"success","session_id":"project","prompt_tokens":1320,"completion_tokens":160,"total_tokens":1480,"prompt_token_details":{"cache_read":1024},"first_token_time":"2026-11-24T09:15:02.541000"}"#;
 
     #[test]
     fn the_common_call() {
-        let row = decoded::row(make, CALL);
-        assert_eq!(decoded::facts(&row), decoded::CALL);
+        let row = trial::row(FORMAT, CALL);
+        assert_eq!(trial::facts(&row), trial::CALL);
         assert_eq!((row.status, row.zone_assumed), (Status::Ok, true));
         assert_eq!((row.max_tokens, row.stream), (Some(64), Some(true)));
         assert_eq!(row.request_model.as_deref(), Some("gpt-4o-mini"));
@@ -336,10 +337,10 @@ mod tests {
 
     #[test]
     fn the_project_is_no_conversation() {
-        let shared = decoded::shared();
-        let row = decoded::row(make, CALL);
+        let shared = trial::shared();
+        let row = trial::row(FORMAT, CALL);
         assert_eq!(row.session_id_hash, shared.hasher.hash(Column::Session, "s-1"));
-        let row = decoded::row(make, &CALL.replace("\"thread_id\":\"s-1\",", ""));
+        let row = trial::row(FORMAT, &CALL.replace("\"thread_id\":\"s-1\",", ""));
         assert_eq!((row.session_id_hash, row.session_source), (None, SessionSource::None));
     }
 
@@ -348,27 +349,27 @@ mod tests {
         let extra = r#"{\"metadata\":{\"thread_id\":\"s-1\"}}"#;
         let text = CALL.replace("\"extra\":{", &format!("\"extra\":\"{extra}\",\"x\":{{"));
         assert_eq!(
-            decoded::row(make, &text).session_id_hash,
-            decoded::row(make, CALL).session_id_hash
+            trial::row(FORMAT, &text).session_id_hash,
+            trial::row(FORMAT, CALL).session_id_hash
         );
     }
 
     #[test]
     fn other_runs_are_no_requests() {
         let of = |kind: &str| CALL.replace("\"llm\"", &format!("\"{kind}\""));
-        assert_eq!(decoded::dropped(make, &of("chain")), "parent_sum");
-        assert_eq!(decoded::dropped(make, &of("parser")), "side_span");
-        let (call, search) = (decoded::draft(make, CALL), decoded::draft(make, &of("retriever")));
+        assert_eq!(trial::dropped(FORMAT, &of("chain")), "parent_sum");
+        assert_eq!(trial::dropped(FORMAT, &of("parser")), "side_span");
+        let (call, search) = (trial::draft(FORMAT, CALL), trial::draft(FORMAT, &of("retriever")));
         let join = search.join.unwrap();
         assert_eq!((join.role, Some(join.key)), (Role::Retrieval, call.row.trace_id_hash));
-        assert_eq!(decoded::draft(make, &of("tool")).join.unwrap().role, Role::Tool);
+        assert_eq!(trial::draft(FORMAT, &of("tool")).join.unwrap().role, Role::Tool);
     }
 
     #[test]
     fn errors_give_a_status_and_never_their_text() {
         let failed = |error: &str| {
             let text = CALL.replace("\"error\":null", &format!("\"error\":\"{error}\""));
-            let row = decoded::row(make, &text.replace("\"success\"", "\"error\""));
+            let row = trial::row(FORMAT, &text.replace("\"success\"", "\"error\""));
             (row.status, row.error_type.map(|class| class.to_string()))
         };
         assert_eq!(failed("canary timeout"), (Status::Timeout, None));

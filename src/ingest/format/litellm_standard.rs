@@ -308,16 +308,17 @@ fn is_redacted(body: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::RagLabel;
 
+    const FORMAT: Format = Format::LitellmStandardLogging;
     const CALL: &str = r#"{"id":"c-1","trace_id":"t-1","call_type":"acompletion","stream":true,"response_cost":0.5,"status":"success","custom_llm_provider":"openai","total_tokens":1480,"prompt_tokens":1320,"completion_tokens":160,"startTime":1795511702.123,"endTime":1795511705.623,"completionStartTime":1795511702.541,"model":"gpt-4o-mini","model_group":"small","metadata":{"user_api_key_hash":"k","user_api_key_request_route":"/chat/completions","user_api_key_user_id":"default_user_id","vector_store_request_metadata":null},"cache_hit":false,"messages":[{"role":"user","content":"canary"}],"response":{"usage":{"prompt_tokens":1320,"completion_tokens":160,"prompt_tokens_details":{"cached_tokens":1024}}},"model_parameters":{"temperature":0.2,"max_tokens":512},"hidden_params":{}}"#;
 
     #[test]
     fn the_common_call() {
-        let row = decoded::row(make, CALL);
-        assert_eq!(decoded::facts(&row), decoded::CALL);
+        let row = trial::row(FORMAT, CALL);
+        assert_eq!(trial::facts(&row), trial::CALL);
         assert_eq!((row.status, row.stream, row.max_tokens), (Status::Ok, Some(true), Some(512)));
         assert_eq!(row.endpoint_family.as_deref(), Some("/v1/chat/completions"));
         assert_eq!(row.request_model.as_deref(), Some("small"));
@@ -339,7 +340,7 @@ mod tests {
                 "\"hidden_params\":{}",
                 "\"error_information\":{\"error_code\":\"429\",\"error_class\":\"RateLimitError\",\"error_message\":\"canary\"}",
             );
-        let row = decoded::row(make, &failed);
+        let row = trial::row(FORMAT, &failed);
         assert_eq!((row.status, row.http_status_code), (Status::RateLimited, Some(429)));
         assert_eq!(row.error_type.as_deref(), Some("RateLimitError"));
         assert_eq!((row.input_tokens, row.output_tokens), (None, None));
@@ -350,7 +351,7 @@ mod tests {
     #[test]
     fn redacted_contents_never_chain() {
         let redacted = CALL.replace("canary", "redacted-by-litellm");
-        let draft = decoded::draft(make, &redacted);
+        let draft = trial::draft(FORMAT, &redacted);
         assert_eq!((draft.chain, draft.row.message_count), (None, None));
         assert_eq!(draft.row.rag_label, RagLabel::Unknowable);
         assert!(is_redacted(r#"{"text":"redacted-by-litellm"}"#));
@@ -360,19 +361,19 @@ mod tests {
     #[test]
     fn searches_of_the_proxy_are_retrieval() {
         let searched = CALL.replace("metadata\":null", "metadata\":[{\"vector_store_id\":\"v\"}]");
-        let row = decoded::row(make, &searched);
+        let row = trial::row(FORMAT, &searched);
         assert_eq!(row.rag_label, RagLabel::Explicit);
-        let none = decoded::row(make, &CALL.replace("metadata\":null", "metadata\":[]"));
+        let none = trial::row(FORMAT, &CALL.replace("metadata\":null", "metadata\":[]"));
         assert_ne!(none.rag_label, RagLabel::Explicit);
     }
 
     #[test]
     fn what_is_no_call_is_left_out() {
         let probe = CALL.replace("\"k\"", "\"litellm-internal-health-check\"");
-        assert_eq!(decoded::dropped(make, &probe), "probe");
-        assert_eq!(decoded::dropped(make, &CALL.replace("acompletion", "aspeech")), "not_llm");
-        assert_eq!(decoded::dropped(make, r#"{"table_name":"t","action":"a"}"#), "side_object");
-        assert_eq!(decoded::dropped(make, r#"{"call_type":"acompletion"}"#), "no_time");
-        assert_eq!(decoded::refused(make, &CALL.replace("\"success\"", "\"x\"")).field, "status");
+        assert_eq!(trial::dropped(FORMAT, &probe), "probe");
+        assert_eq!(trial::dropped(FORMAT, &CALL.replace("acompletion", "aspeech")), "not_llm");
+        assert_eq!(trial::dropped(FORMAT, r#"{"table_name":"t","action":"a"}"#), "side_object");
+        assert_eq!(trial::dropped(FORMAT, r#"{"call_type":"acompletion"}"#), "no_time");
+        assert_eq!(trial::refused(FORMAT, &CALL.replace("\"success\"", "\"x\"")).field, "status");
     }
 }

@@ -18,8 +18,6 @@ mod bodies;
 pub mod burstgpt;
 pub mod chain;
 pub mod cloudflare;
-#[cfg(test)]
-mod decoded;
 pub mod dynamo;
 pub mod envoy_ai;
 pub mod fill;
@@ -57,8 +55,6 @@ pub mod tgi;
 pub mod tracewright_run;
 #[cfg(test)]
 mod trial;
-#[cfg(test)]
-mod tried;
 pub mod vertex;
 pub mod vidur;
 pub mod vllm_custom;

@@ -222,11 +222,12 @@ fn fill_names(wire: &Wire<'_>, other: &Other<'_>, row: &mut RequestRecord, share
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::{ArrivalSource, Operation};
     use crate::ingest::format::Item;
 
+    const FORMAT: Format = Format::NewApiLogs;
     fn row_of(kind: u8, cells: &str, other: &str) -> String {
         let other = serde_json::to_string(other).unwrap();
         format!(
@@ -240,8 +241,8 @@ mod tests {
 
     #[test]
     fn the_common_call_within_a_second() {
-        let row = decoded::row(make, &row_of(2, CELLS, OTHER));
-        let (_, duration, first, input, cached, output) = decoded::facts(&row);
+        let row = trial::row(FORMAT, &row_of(2, CELLS, OTHER));
+        let (_, duration, first, input, cached, output) = trial::facts(&row);
         assert_eq!(row.arrival_time.unwrap().0, 1_795_511_702_000_000);
         assert_eq!((row.arrival_resolution_us, duration), (1_000_000, Some(3_000_000)));
         assert_eq!(row.arrival_source, ArrivalSource::EndMinusDuration);
@@ -256,18 +257,18 @@ mod tests {
     #[test]
     fn minus_1000_is_no_first_chunk() {
         let other = OTHER.replace("418.0", "-1000.0");
-        let row = decoded::row(make, &row_of(2, CELLS, &other));
+        let row = trial::row(FORMAT, &row_of(2, CELLS, &other));
         assert_eq!((row.time_to_first_chunk_us, row.flags), (None, vec![]));
     }
 
     #[test]
     fn a_first_chunk_within_the_second_of_the_end_stretches_the_call() {
         let cells = CELLS.replace("\"use_time\":3", "\"use_time\":0");
-        let row = decoded::row(make, &row_of(2, &cells, OTHER));
+        let row = trial::row(FORMAT, &row_of(2, &cells, OTHER));
         assert_eq!((row.duration_us, row.time_to_first_chunk_us), (Some(418_000), Some(418_000)));
         assert_eq!(row.arrival_time.unwrap().0, 1_795_511_705_000_000);
         let late = OTHER.replace("418.0", "1418.0");
-        let row = decoded::row(make, &row_of(2, &cells, &late));
+        let row = trial::row(FORMAT, &row_of(2, &cells, &late));
         assert_eq!((row.duration_us, row.time_to_first_chunk_us), (Some(0), None));
         assert_eq!(row.flags, [Flag::TtftExceedsDuration, Flag::StartEqualsEnd]);
     }
@@ -278,7 +279,7 @@ mod tests {
         let cells = CELLS.replace("1320", "0").replace("160", "0");
         let records = [row_of(5, &cells, error), row_of(2, CELLS, OTHER)];
         let records: Vec<&str> = records.iter().map(String::as_str).collect();
-        let drafts: Vec<Draft> = decoded::items(make, &records)
+        let drafts: Vec<Draft> = trial::items(FORMAT, &records)
             .into_iter()
             .map(|item| match item {
                 Item::Keep(draft) => *draft,
@@ -291,13 +292,13 @@ mod tests {
         assert_eq!((failed.row.status, failed.row.input_tokens), (Status::RateLimited, None));
         assert_eq!(failed.row.error_type.as_deref(), Some("upstream_error"));
         let alone = row_of(2, &CELLS.replace("r-1", ""), OTHER);
-        assert_eq!(decoded::draft(make, &alone).join, None);
+        assert_eq!(trial::draft(FORMAT, &alone).join, None);
     }
 
     #[test]
     fn rows_of_claude_count_cached_tokens_apart() {
         let other = r#"{"claude":true,"cache_tokens":1000,"cache_creation_tokens":20}"#;
-        let row = decoded::row(make, &row_of(2, &CELLS.replace("1320", "300"), other));
+        let row = trial::row(FORMAT, &row_of(2, &CELLS.replace("1320", "300"), other));
         assert_eq!((row.input_tokens, row.cache_read_input_tokens), (Some(1320), Some(1000)));
         assert_eq!(row.cache_write_input_tokens, Some(20));
         assert_eq!(row.flags, [Flag::AnthropicCachedAdded]);
@@ -308,15 +309,15 @@ mod tests {
     fn what_is_no_request_is_left_out() {
         let cells = r#""prompt_tokens":0,"completion_tokens":0,"use_time":0,"request_id":"""#;
         let task = r#"{"task_id":"t","pre_consumed_quota":5}"#;
-        assert_eq!(decoded::dropped(make, &row_of(2, cells, task)), "billing_row");
-        assert_eq!(decoded::dropped(make, &row_of(6, cells, "")), "billing_row");
+        assert_eq!(trial::dropped(FORMAT, &row_of(2, cells, task)), "billing_row");
+        assert_eq!(trial::dropped(FORMAT, &row_of(6, cells, "")), "billing_row");
         for kind in [0, 1, 3, 4, 7] {
-            assert_eq!(decoded::dropped(make, &row_of(kind, cells, "")), "admin_row");
+            assert_eq!(trial::dropped(FORMAT, &row_of(kind, cells, "")), "admin_row");
         }
         let test = row_of(2, CELLS, "{}").replace("demo", TEST_TOKEN);
-        assert_eq!(decoded::dropped(make, &test), "test_row");
+        assert_eq!(trial::dropped(FORMAT, &test), "test_row");
         let image = OTHER.replace("chat/completions", "images/generations");
-        assert_eq!(decoded::dropped(make, &row_of(2, CELLS, &image)), "not_llm");
+        assert_eq!(trial::dropped(FORMAT, &row_of(2, CELLS, &image)), "not_llm");
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
         let status = |reason: &str| {
             let other =
                 format!(r#"{{"stream_status":{{"status":"error","end_reason":"{reason}"}}}}"#);
-            decoded::row(make, &row_of(2, CELLS, &other)).status
+            trial::row(FORMAT, &row_of(2, CELLS, &other)).status
         };
         assert_eq!(status("client_gone"), Status::Cancelled);
         assert_eq!(status("timeout"), Status::Timeout);

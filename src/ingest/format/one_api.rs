@@ -104,16 +104,17 @@ pub(super) fn key_of(user: &Loose<'_>, token: &Loose<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::{ArrivalSource, Flag};
 
+    const FORMAT: Format = Format::OneApiLogs;
     const CALL: &str = r#"{"id":1,"user_id":7,"created_at":1795511705,"type":2,"content":"canary","username":"canary","token_name":"demo","model_name":"gpt-4o-mini","quota":1,"prompt_tokens":1320,"completion_tokens":160,"channel":3,"request_id":"r-1","elapsed_time":3500,"is_stream":true}"#;
 
     #[test]
     fn the_common_call_within_a_second() {
-        let row = decoded::row(make, CALL);
-        let (arrival, ..) = decoded::facts(&row);
+        let row = trial::row(FORMAT, CALL);
+        let (arrival, ..) = trial::facts(&row);
         assert_eq!(arrival, Some(1_795_511_701_500_000));
         assert_eq!((row.duration_us, row.arrival_resolution_us), (Some(3_500_000), 1_000_000));
         assert_eq!(row.arrival_source, ArrivalSource::EndMinusDuration);
@@ -125,13 +126,13 @@ mod tests {
     #[test]
     fn cells_of_csv_are_texts() {
         let csv = r#"{"user_id":"7","created_at":"1795511705","type":"2","token_name":"demo","model_name":"gpt-4o-mini","prompt_tokens":"1320","completion_tokens":"160","request_id":"r-1","elapsed_time":"3500","is_stream":"1"}"#;
-        assert_eq!(decoded::row(make, csv), decoded::row(make, CALL));
+        assert_eq!(trial::row(FORMAT, csv), trial::row(FORMAT, CALL));
     }
 
     #[test]
     fn without_elapsed_time_the_end_stands_in() {
         for none in ["null", "0", "\"\""] {
-            let row = decoded::row(make, &CALL.replace("3500", none));
+            let row = trial::row(FORMAT, &CALL.replace("3500", none));
             assert_eq!(row.arrival_source, ArrivalSource::EndOnly, "{none}");
             assert_eq!((row.arrival_time, row.duration_us), (row.end_time, None), "{none}");
         }
@@ -140,19 +141,19 @@ mod tests {
     #[test]
     fn only_type_2_is_a_request() {
         let reason = |kind: &str| {
-            decoded::dropped(make, &CALL.replace("\"type\":2", &format!("\"type\":{kind}")))
+            trial::dropped(FORMAT, &CALL.replace("\"type\":2", &format!("\"type\":{kind}")))
         };
         for kind in ["0", "1", "3", "4"] {
             assert_eq!(reason(kind), "admin_row");
         }
         assert_eq!(reason("5"), "test_row");
-        assert_eq!(decoded::refused(make, &CALL.replace("\"type\":2", "\"x\":2")).field, "type");
-        assert_eq!(decoded::dropped(make, &CALL.replace("created_at", "x")), "no_time");
+        assert_eq!(trial::refused(FORMAT, &CALL.replace("\"type\":2", "\"x\":2")).field, "type");
+        assert_eq!(trial::dropped(FORMAT, &CALL.replace("created_at", "x")), "no_time");
     }
 
     #[test]
     fn zero_tokens_are_unknown() {
-        let row = decoded::row(make, &CALL.replace(":160", ":0"));
+        let row = trial::row(FORMAT, &CALL.replace(":160", ":0"));
         assert_eq!((row.output_tokens, row.flags), (None, vec![Flag::ZeroMeansUnknown]));
     }
 }

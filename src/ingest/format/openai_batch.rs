@@ -111,17 +111,18 @@ impl OpenaiBatch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::ArrivalSource;
 
+    const FORMAT: Format = Format::OpenaiBatchOutput;
     const CALL: &str = r#"{"id":"b-1","custom_id":"job-1","response":{"status_code":200,"request_id":"r-1","body":{"object":"response","created_at":1795511739,"model":"gpt-4o-mini","output":[],"usage":{"input_tokens":1320,"input_tokens_details":{"cached_tokens":1024},"output_tokens":160,"output_tokens_details":{"reasoning_tokens":96},"total_tokens":1480}}},"error":null}"#;
 
     #[test]
     fn a_body_of_the_responses_api_without_a_time() {
-        let row = decoded::row(make, CALL);
+        let row = trial::row(FORMAT, CALL);
         assert_eq!(
-            decoded::facts(&row),
+            trial::facts(&row),
             (None, None, None, Some(1320), Some(1024), Some(160)),
             "`created_at` is no arrival"
         );
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn a_body_of_a_chat() {
         let chat = r#"{"id":"b","custom_id":"j","response":{"status_code":200,"request_id":"r","body":{"object":"chat.completion","usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}},"error":null}"#;
-        let row = decoded::row(make, chat);
+        let row = trial::row(FORMAT, chat);
         assert_eq!((row.input_tokens, row.output_tokens), (Some(5), Some(2)));
         assert_eq!(row.flags, []);
     }
@@ -147,23 +148,23 @@ mod tests {
     #[test]
     fn errors_are_kept() {
         let refused = r#"{"id":"b","custom_id":"j","response":{"status_code":429,"request_id":"r","body":{"error":{"type":"rate_limit_error","code":"canary","message":"canary"}}},"error":null}"#;
-        let row = decoded::row(make, refused);
+        let row = trial::row(FORMAT, refused);
         assert_eq!((row.status, row.input_tokens), (Status::RateLimited, None));
         assert_eq!(row.error_type.as_deref(), Some("rate_limit_error"));
         let expired = r#"{"id":"b","custom_id":"j","response":null,"error":{"code":"batch_expired","message":"canary"}}"#;
-        let row = decoded::row(make, expired);
+        let row = trial::row(FORMAT, expired);
         assert_eq!(
             (row.status, row.error_type.as_deref()),
             (Status::Timeout, Some("batch_expired"))
         );
         assert!(row.request_id_hash.is_some());
-        let other = decoded::row(make, &expired.replace("batch_expired", "canary"));
+        let other = trial::row(FORMAT, &expired.replace("batch_expired", "canary"));
         assert_eq!((other.status, other.error_type.as_deref()), (Status::Error, Some("other")));
     }
 
     #[test]
     fn lines_of_the_input_hold_no_answer() {
         let input = r#"{"custom_id":"j","method":"POST","url":"/v1/responses","body":{}}"#;
-        assert_eq!(decoded::dropped(make, input), "side_object");
+        assert_eq!(trial::dropped(FORMAT, input), "side_object");
     }
 }

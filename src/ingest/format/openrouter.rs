@@ -148,16 +148,17 @@ fn status_of(wire: &Wire<'_>, row: &RequestRecord) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
     use crate::domain::record::{Flag, RagLabel};
 
+    const FORMAT: Format = Format::OpenrouterActivity;
     const CALL: &str = r#"{"generation_id":"gen-1795511702-a","created_at":"2026-11-24 09:15:02.123","cost_total":"0.5","cost_web_search":"0","tokens_prompt":"1320","tokens_completion":"160","tokens_reasoning":"0","tokens_cached":"1024","model_permaslug":"openai/gpt-4o-mini","provider_name":"OpenAI","cancelled":"false","streamed":"true","user":"u","finish_reason_normalized":"stop","generation_time_ms":"3500","time_to_first_token_ms":"418","api_key_name":"demo"}"#;
 
     #[test]
     fn the_common_call() {
-        let row = decoded::row(make, CALL);
-        assert_eq!(decoded::facts(&row), decoded::CALL);
+        let row = trial::row(FORMAT, CALL);
+        assert_eq!(trial::facts(&row), trial::CALL);
         assert_eq!((row.status, row.stream, row.zone_assumed), (Status::Ok, Some(true), true));
         assert_eq!(row.provider_name.as_deref(), Some("OpenAI"));
         assert_eq!(row.rag_label, RagLabel::Unknowable);
@@ -167,28 +168,28 @@ mod tests {
     #[test]
     fn a_cancelled_row_has_no_output() {
         let text = CALL.replace("\"false\"", "\"true\"").replace("\"160\"", "\"0\"");
-        let row = decoded::row(make, &text.replace("\"stop\"", "\"\""));
+        let row = trial::row(FORMAT, &text.replace("\"stop\"", "\"\""));
         assert_eq!((row.status, row.output_tokens), (Status::Cancelled, None));
         assert_eq!(row.flags, [Flag::ZeroMeansUnknown]);
     }
 
     #[test]
     fn a_paid_search_is_retrieval() {
-        let row = decoded::row(make, &CALL.replace("web_search\":\"0\"", "web_search\":\"0.02\""));
+        let row = trial::row(FORMAT, &CALL.replace("web_search\":\"0\"", "web_search\":\"0.02\""));
         assert_eq!(row.rag_label, RagLabel::Explicit);
     }
 
     #[test]
     fn native_counts_go_first() {
         let text = CALL.replace("{\"gen", "{\"native_tokens_prompt\":1400,\"gen");
-        assert_eq!(decoded::row(make, &text).input_tokens, Some(1400));
+        assert_eq!(trial::row(FORMAT, &text).input_tokens, Some(1400));
     }
 
     #[test]
     fn sums_of_days_are_left_out() {
         let sums = r#"{"date":"2026-11-24","model":"m","requests":"12","prompt_tokens":"9"}"#;
-        assert_eq!(decoded::dropped(make, sums), "aggregate");
-        assert_eq!(decoded::dropped(make, r#"{"id":"gen-1-a"}"#), "no_time");
+        assert_eq!(trial::dropped(FORMAT, sums), "aggregate");
+        assert_eq!(trial::dropped(FORMAT, r#"{"id":"gen-1-a"}"#), "no_time");
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
         let told = |text: &str| {
             let wire = Wire::picker();
             let wire = Wire::read(&wire, text).unwrap();
-            let arrival = decoded::shared().time(&wire.created_at, "t", Naive::Utc).unwrap();
+            let arrival = trial::shared().time(&wire.created_at, "t", Naive::Utc).unwrap();
             differs_from_id(&wire, arrival.unwrap())
         };
         assert!(!told(CALL));

@@ -196,16 +196,17 @@ impl Portkey {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
+    use super::super::{Format, trial};
     use super::*;
 
+    const FORMAT: Format = Format::PortkeyExport;
     const CALL: &str = r#"{"id":"p-1","trace_id":"t-1","created_at":"2026-11-24T09:15:02.123Z","request":{"body":{"model":"m","messages":[]}},"response":{"body":{"model":"gpt-4o-mini-2024-07-18","usage":{"prompt_tokens":1320,"completion_tokens":160,"prompt_tokens_details":{"cached_tokens":1024}}}},"is_success":1,"ai_org":"openai","ai_model":"gpt-4o-mini","req_units":1320,"res_units":160,"total_units":1480,"request_url":"https://host.test/v1/chat/completions","request_method":"POST","cost":4.12,"cost_currency":"USD","response_time":3500,"response_status_code":200,"cache_status":"MISS","stream_mode":1,"mode":"SINGLE","virtual_key":"canary","metadata":{"_user":"u"}}"#;
 
     #[test]
     fn the_common_call_without_a_first_chunk() {
-        let row = decoded::row(make, CALL);
-        let (arrival, duration, _, input, cached, output) = decoded::CALL;
-        assert_eq!(decoded::facts(&row), (arrival, duration, None, input, cached, output));
+        let row = trial::row(FORMAT, CALL);
+        let (arrival, duration, _, input, cached, output) = trial::CALL;
+        assert_eq!(trial::facts(&row), (arrival, duration, None, input, cached, output));
         assert_eq!(row.arrival_source, ArrivalSource::UnknownStartOrEnd);
         assert_eq!((row.status, row.stream), (Status::Ok, Some(true)));
         assert_eq!(row.cost_currency.as_deref(), Some("USD"));
@@ -218,15 +219,15 @@ mod tests {
     fn bodies_lie_in_the_field_itself_too() {
         let flat =
             CALL.replace("\"response\":{\"body\":", "\"response\":").replace("}}}},", "}}},");
-        assert_eq!(decoded::row(make, &flat).cache_read_input_tokens, Some(1024));
+        assert_eq!(trial::row(FORMAT, &flat).cache_read_input_tokens, Some(1024));
         let text = CALL.replace(r#"{"body":{"model":"m","messages":[]}}"#, r#""{\"body\":{}}""#);
-        assert_eq!(decoded::row(make, &text).input_tokens, Some(1320));
+        assert_eq!(trial::row(FORMAT, &text).input_tokens, Some(1320));
     }
 
     #[test]
     fn fallbacks_are_attempts_and_single_calls_are_not() {
-        assert_eq!(decoded::draft(make, CALL).join, None);
-        let draft = decoded::draft(make, &CALL.replace("SINGLE", "FALLBACK"));
+        assert_eq!(trial::draft(FORMAT, CALL).join, None);
+        let draft = trial::draft(FORMAT, &CALL.replace("SINGLE", "FALLBACK"));
         assert_eq!(draft.join.map(|join| join.role), Some(Role::Attempt));
         assert_eq!(draft.join.map(|join| join.key), draft.row.trace_id_hash);
     }
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn a_refusal_has_no_tokens() {
         let refused = r#"{"id":"p","created_at":"2026-11-24T09:16:10.000Z","request":{},"response":{"body":{"error":{"type":"rate_limit_error","message":"canary"}}},"is_success":0,"ai_org":"openai","ai_model":"m","req_units":0,"res_units":0,"response_time":640,"response_status_code":429,"stream_mode":1,"mode":"FALLBACK"}"#;
-        let draft = decoded::draft(make, refused);
+        let draft = trial::draft(FORMAT, refused);
         assert_eq!((draft.row.status, draft.row.input_tokens), (Status::RateLimited, None));
         assert_eq!(draft.row.error_type.as_deref(), Some("rate_limit_error"));
         assert_eq!((draft.join, draft.row.session_id_hash), (None, None));
@@ -242,16 +243,16 @@ mod tests {
 
     #[test]
     fn answers_from_the_cache_are_marked() {
-        let row = decoded::row(make, &CALL.replace("MISS", "SEMANTIC HIT"));
+        let row = trial::row(FORMAT, &CALL.replace("MISS", "SEMANTIC HIT"));
         assert_eq!(row.cache_status, Some(CacheStatus::SemanticHit));
         assert_eq!(row.flags, [Flag::CacheHit]);
     }
 
     #[test]
     fn what_is_no_call_is_left_out() {
-        assert_eq!(decoded::dropped(make, &CALL.replace("chat/completions", "models")), "probe");
+        assert_eq!(trial::dropped(FORMAT, &CALL.replace("chat/completions", "models")), "probe");
         let image = CALL.replace("chat/completions", "images/edits");
-        assert_eq!(decoded::dropped(make, &image), "not_llm");
-        assert_eq!(decoded::dropped(make, &CALL.replace("created_at", "x")), "no_time");
+        assert_eq!(trial::dropped(FORMAT, &image), "not_llm");
+        assert_eq!(trial::dropped(FORMAT, &CALL.replace("created_at", "x")), "no_time");
     }
 }

@@ -107,7 +107,7 @@ impl Adapter for QwenBailian {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::time::WallTime;
 
@@ -121,7 +121,7 @@ mod tests {
                  \"input_length\":88,\"output_length\":0,\"hash_ids\":[9007199254740993,9007199254740992]}}"
             )
         };
-        let tried = tried::lines(FORMAT, &[&line(11, -1, "text"), &line(12, 11, "search")]);
+        let tried = trial::lines(FORMAT, &[&line(11, -1, "text"), &line(12, 11, "search")]);
         let [first, second] = &tried.drafts[..] else { panic!("two rows") };
         assert_eq!(first.row.arrival_time, Some(WallTime(31_000_000)));
         assert_eq!(first.row.arrival_source, ArrivalSource::RelativeOrigin);
@@ -141,14 +141,14 @@ mod tests {
     fn what_is_no_record() {
         let lines =
             ["{\"chat_id\":1}", "{\"timestamp\":1,\"input_length\":-1}", "{\"timestamp\":-1}"];
-        let tried = tried::lines(FORMAT, &lines);
+        let tried = trial::lines(FORMAT, &lines);
         assert_eq!(tried.drops, ["no_time"]);
         assert_eq!(tried.rejects.len(), 2);
     }
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("qwen-bailian.jsonl") else { return };
+        let Some(tried) = trial::sample("qwen-bailian.jsonl") else { return };
         let [_, search, file] = &tried.drafts[..] else { panic!("three rows") };
         assert_eq!(search.row.arrival_time, Some(WallTime(31_250_000)));
         assert_eq!(search.row.prefix_block_hashes.len(), 6);

@@ -160,7 +160,7 @@ fn fill_counts(counts: Counts, row: &mut RequestRecord) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::ArrivalSource;
 
@@ -170,7 +170,7 @@ mod tests {
     fn each_turn_of_a_human_is_a_request() {
         let line = r#"{"id":"canary-id","conversations":[{"from":"system","value":"canary"},{"from":"human","value":"canary"},
             {"from":"gpt","value":"canary"},{"from":"tool","value":"x"},{"from":"other"},{"from":"user","value":"canary"}]}"#;
-        let tried = tried::lines(FORMAT, &[line]);
+        let tried = trial::lines(FORMAT, &[line]);
         let [first, second] = &tried.drafts[..] else { panic!("two rows") };
         let counts = |row: &RequestRecord| {
             (
@@ -195,7 +195,7 @@ mod tests {
         let anonymous =
             r#"{"conversations":[{"from":"gpt","value":"a"},{"from":"human","value":"b"}]}"#;
         let tried =
-            tried::lines(FORMAT, &[anonymous, anonymous, r#"{"conversations":[]}"#, "{}", "["]);
+            trial::lines(FORMAT, &[anonymous, anonymous, r#"{"conversations":[]}"#, "{}", "["]);
         let [first, second] = &tried.drafts[..] else { panic!("two rows") };
         assert_ne!(first.row.session_id_hash, second.row.session_id_hash);
         assert_eq!(tried.drops, ["not_llm", "not_llm"]);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("sharegpt.jsonl") else { return };
+        let Some(tried) = trial::sample("sharegpt.jsonl") else { return };
         assert_eq!(tried.drafts[1].row.message_count, Some(3));
         assert_eq!(tried.drafts[3].row.assistant_count, Some(1));
     }

@@ -137,7 +137,7 @@ fn fill_status(request: &Request<'_>, row: &mut RequestRecord, shared: &mut Shar
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
 
     const FORMAT: Format = Format::TracewrightRun;
@@ -155,7 +155,7 @@ mod tests {
             "e2e_ns":3500000000,"http_status_code":200,"input_tokens":1320,"cached_input_tokens":1024,
             "output_tokens":160,"usage_source":"local","finish_reason":"stop""#,
         );
-        let row = tried::row(FORMAT, &line).row;
+        let row = trial::draft(FORMAT, &line).row;
         assert_eq!(row.arrival_time, Some(WallTime(1_500_001)));
         assert_eq!(row.arrival_source, ArrivalSource::RelativeOrigin);
         assert_eq!((row.duration_us, row.time_to_first_chunk_us), (Some(3_500_000), Some(418_000)));
@@ -177,18 +177,18 @@ mod tests {
             ("unknown_after_kill", Status::Unknown),
         ] {
             let line = request(&format!(",\"http_status_code\":200,\"failure\":\"{failure}\""));
-            let row = tried::row(FORMAT, &line).row;
+            let row = trial::draft(FORMAT, &line).row;
             assert_eq!((row.status, row.error_type.as_deref()), (status, Some(failure)));
         }
-        assert_eq!(tried::row(FORMAT, &request(",\"failure\":\"canary\"")).row.error_type, None);
+        assert_eq!(trial::draft(FORMAT, &request(",\"failure\":\"canary\"")).row.error_type, None);
     }
 
     #[test]
     fn unsent_requests_are_left_out() {
         let lines = ["{\"was_sent\":false,\"sent_ns\":1}", "{\"was_sent\":true}", "{}"];
-        let tried = tried::lines(FORMAT, &lines);
+        let tried = trial::lines(FORMAT, &lines);
         assert_eq!(tried.drops, ["unsent", "no_time", "unsent"]);
         let wrong = request(",\"input_tokens\":1.5");
-        assert_eq!(tried::lines(FORMAT, &[&wrong]).rejects[0].field, "input_tokens");
+        assert_eq!(trial::lines(FORMAT, &[&wrong]).rejects[0].field, "input_tokens");
     }
 }

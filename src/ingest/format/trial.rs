@@ -4,11 +4,10 @@
 //! Lines -> what became of each record. Nothing of this is in the program. Samples stand in
 //! `../shared`; where they are missing the test says so and is skipped.
 
-#![expect(clippy::disallowed_methods, reason = "a test reads the samples")]
-
-use super::{Adapter, At, Draft, Format, Hints, Input, Item, Out, Refusal, Shared, Zone};
+use super::{Adapter, At, Draft, Format, Hints, Input, Item, Out, Refusal, Role, Shared, Zone};
 use crate::domain::record::RequestRecord;
 use crate::domain::time::WallTime;
+use crate::ingest::loose::FieldError;
 use crate::ingest::privacy::Hasher;
 use crate::ingest::sample::{Records, Sample};
 use std::collections::BTreeMap;
@@ -16,6 +15,26 @@ use std::path::Path;
 
 /// 2026-11-24T09:15:02.123Z, the arrival of the call that all formats share.
 pub(super) const ARRIVAL: WallTime = WallTime(1_795_511_702_123_000);
+
+/// Arrival, duration and time to the first chunk in microseconds; input, cached and output tokens.
+pub(super) type Facts =
+    (Option<i64>, Option<i64>, Option<i64>, Option<u32>, Option<u32>, Option<u32>);
+
+/// The call that all formats show.
+pub(super) const CALL: Facts =
+    (Some(ARRIVAL.0), Some(3_500_000), Some(418_000), Some(1320), Some(1024), Some(160));
+
+/// Returns the facts of a row.
+pub(super) fn facts(row: &RequestRecord) -> Facts {
+    (
+        row.arrival_time.map(|arrival| arrival.0),
+        row.duration_us,
+        row.time_to_first_chunk_us,
+        row.input_tokens,
+        row.cache_read_input_tokens,
+        row.output_tokens,
+    )
+}
 
 pub(super) fn hints(year: Option<i32>) -> Hints {
     Hints { year, ..Hints::none() }
@@ -88,88 +107,114 @@ pub(super) fn survives(format: Format, record: &str) {
     }
 }
 
-/// Formats whose samples are decoded here.
-const SAMPLED: &[Format] = &[
-    Format::EnvoyAiGateway,
-    Format::KongAi,
-    Format::ApisixLogger,
-    Format::ApisixAccess,
-    Format::HigressAiStatistics,
-    Format::VllmText,
-    Format::SglangRequests,
-    Format::SglangRequestMetrics,
-    Format::TgiRouter,
-    Format::OllamaGin,
-    Format::OllamaResponses,
-    Format::NginxJson,
-    Format::NginxIngress,
-    Format::NginxCombined,
-];
-
-/// Puts lines together to records, as the adapter says.
-fn records(adapter: &dyn Adapter, lines: &[&str]) -> Vec<String> {
-    let mut records: Vec<String> = Vec::new();
-    for line in lines {
-        match records.last_mut().filter(|so_far| adapter.continues(so_far, line)) {
-            Some(so_far) => {
-                so_far.push('\n');
-                so_far.push_str(line);
-            }
-            None => records.push((*line).to_owned()),
-        }
+/// Decodes JSON records as one file, all of which give something.
+pub(super) fn items(format: Format, records: &[&str]) -> Vec<Item> {
+    let (adapter, mut shared, mut out) = (adapter(format, records), shared(), Out::default());
+    for (line, record) in (1..).zip(records) {
+        let at = At { file_id: 0, line };
+        adapter.decode(Input::Json(record), at, &mut shared, &mut out).unwrap();
     }
-    records
+    out.items
 }
 
-/// Returns rows, and `reason:count` of all others in alphabetic order, as the manifest writes them.
-fn outcome(format: Format, text: &str) -> (usize, String) {
-    let lines: Vec<&str> = text.lines().collect();
-    let adapter = adapter(format, &lines);
-    let mut reasons = BTreeMap::new();
-    let (mut rows, mut calls) = (0, Vec::new());
-    for record in records(&*adapter, &lines) {
-        for item in decode(&*adapter, &record).unwrap() {
+/// Returns why a record is left out.
+pub(super) fn dropped(format: Format, record: &str) -> &'static str {
+    match decode(&*adapter(format, &[record]), record).unwrap().as_slice() {
+        [Item::Drop(reason)] => reason,
+        other => panic!("expected a drop, got {other:?}"),
+    }
+}
+
+/// Returns why a record is refused.
+pub(super) fn refused(format: Format, record: &str) -> FieldError {
+    match decode(&*adapter(format, &[record]), record) {
+        Err(Refusal::Reject(error)) => error,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+/// What became of the records.
+#[derive(Debug)]
+pub(super) struct Tried {
+    /// The rows.
+    pub(super) drafts: Vec<Draft>,
+    /// Reasons of what was left out.
+    pub(super) drops: Vec<&'static str>,
+    /// What could not be read.
+    pub(super) rejects: Vec<FieldError>,
+    /// What the adapter shared.
+    pub(super) shared: Shared,
+}
+
+/// Decodes lines as objects of one file.
+pub(super) fn lines(format: Format, lines: &[&str]) -> Tried {
+    let adapter = adapter(format, lines);
+    let (drafts, drops, rejects) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tried = Tried { drafts, drops, rejects, shared: shared() };
+    for (line, number) in lines.iter().zip(1..) {
+        let mut out = Out::default();
+        let at = At { file_id: 0, line: number };
+        match adapter.decode(Input::Json(line), at, &mut tried.shared, &mut out) {
+            Ok(()) => {}
+            Err(Refusal::Reject(error)) => tried.rejects.push(error),
+            Err(other) => panic!("{other:?}"),
+        }
+        for item in out.items {
             match item {
-                Item::Keep(draft) => {
-                    assert!(draft.row.arrival_time.is_some(), "{record}");
-                    rows += 1;
-                    calls.extend(draft.join.map(|join| join.key));
-                }
-                Item::Drop(reason) => *reasons.entry(reason).or_insert(0) += 1,
-                Item::Reject(error) => panic!("{error:?}"),
+                Item::Keep(draft) => tried.drafts.push(*draft),
+                Item::Drop(reason) => tried.drops.push(reason),
+                Item::Reject(error) => tried.rejects.push(error),
             }
         }
     }
-    let parts = calls.len();
-    calls.sort_unstable();
-    calls.dedup();
-    let merged = parts - calls.len();
-    if merged > 0 {
-        reasons.insert("merged", merged);
-    }
-    let reasons: Vec<String> = reasons.iter().map(|(why, n)| format!("{why}:{n}")).collect();
-    (rows - merged, reasons.join(" "))
+    tried
 }
 
-#[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
-fn samples_give_what_their_manifest_says() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/log-samples");
-    let Ok(manifest) = std::fs::read_to_string(folder.join("manifest.csv")) else {
-        eprintln!("skipped: no sample logs beside the repository");
-        return;
-    };
-    let mut seen = 0;
-    for line in manifest.lines() {
-        let cells: Vec<&str> = line.split(',').collect();
-        let [file, id, _, _, rows, dropped, ..] = cells.as_slice() else { continue };
-        let Some(format) = SAMPLED.iter().find(|format| format.as_str() == *id) else { continue };
-        let text = std::fs::read_to_string(folder.join(file)).unwrap();
-        let mut expected: Vec<&str> = dropped.split_whitespace().collect();
-        expected.sort_unstable();
-        let expected = (rows.parse().unwrap(), expected.join(" "));
-        assert_eq!(outcome(*format, &text), expected, "{file}");
-        seen += 1;
+impl Tried {
+    /// Returns how many rows joining leaves, and the reasons of all others with their counts.
+    pub(super) fn counts(&self) -> (usize, BTreeMap<&'static str, usize>) {
+        let mut others = BTreeMap::new();
+        for reason in &self.drops {
+            *others.entry(*reason).or_insert(0) += 1;
+        }
+        let (mut rows, mut seen) = (0, Vec::new());
+        for draft in &self.drafts {
+            match draft.join {
+                Some(join) if matches!(join.role, Role::Retrieval | Role::Tool) => {
+                    *others.entry("side_span").or_insert(0) += 1;
+                }
+                Some(join) if seen.contains(&join.key) => *others.entry("merged").or_insert(0) += 1,
+                Some(join) => {
+                    seen.push(join.key);
+                    rows += 1;
+                }
+                None => rows += 1,
+            }
+        }
+        (rows, others)
     }
-    assert_eq!(seen, SAMPLED.len());
+}
+
+/// Decodes a sample that stands beside the repository and holds it against the manifest; `None`
+/// when it is missing.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+pub(super) fn sample(name: &str) -> Option<Tried> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/log-samples"));
+    let read =
+        |name: &str| Some(String::from_utf8(std::fs::read(folder.join(name)).ok()?).unwrap());
+    let (Some(manifest), Some(log)) = (read("manifest.csv"), read(name)) else {
+        eprintln!("skipped: {name} is missing beside the repository");
+        return None;
+    };
+    let line = manifest.lines().find(|line| line.split(',').next() == Some(name)).unwrap();
+    let cells: Vec<&str> = line.split(',').collect();
+    let tried = lines(Format::parse(cells[1]).unwrap(), &log.lines().collect::<Vec<_>>());
+    let (rows, others) = tried.counts();
+    assert_eq!(rows.to_string(), cells[4], "rows of {name}");
+    let mut expected: Vec<&str> = cells[5].split_whitespace().collect();
+    expected.sort_unstable();
+    let others: Vec<String> = others.iter().map(|(why, count)| format!("{why}:{count}")).collect();
+    assert_eq!(others, expected, "what {name} leaves out");
+    assert_eq!(tried.rejects, [], "{name}");
+    Some(tried)
 }

@@ -262,7 +262,7 @@ fn fill_limits(asked: &Asked<'_>, row: &mut RequestRecord) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
     use crate::domain::record::{ArrivalSource, RagLabel};
 
@@ -284,8 +284,8 @@ mod tests {
         let asked = r#"{"generationConfig":{"maxOutputTokens":512,"temperature":0.5}}"#;
         let string = |text: &str| serde_json::to_string(text).unwrap();
         for line in [record(asked, answer), record(&string(asked), &string(answer))] {
-            let row = tried::row(FORMAT, &line).row;
-            assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+            let row = trial::draft(FORMAT, &line).row;
+            assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
             assert_eq!(row.arrival_source, ArrivalSource::Logged);
             assert_eq!(row.duration_us, Some(3_500_000));
             assert_eq!((row.input_tokens, row.output_tokens), (Some(1_320), Some(160)));
@@ -302,8 +302,8 @@ mod tests {
     fn without_a_creation_the_end_counts() {
         let chunks = r#"[{"usageMetadata":{"promptTokenCount":1}},{"usageMetadata":{"promptTokenCount":9,
             "toolUsePromptTokenCount":3,"candidatesTokenCount":2,"totalTokenCount":14}}]"#;
-        let row = tried::row(FORMAT, &record("null", chunks)).row;
-        assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        let row = trial::draft(FORMAT, &record("null", chunks)).row;
+        assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!(row.arrival_source, ArrivalSource::EndMinusDuration);
         assert_eq!((row.input_tokens, row.output_tokens), (Some(12), Some(2)));
         assert!(row.flags.is_empty());
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn evidence_of_retrieval() {
         let label = |request: &str, response: &str| {
-            let row = tried::row(FORMAT, &record(request, response)).row;
+            let row = trial::draft(FORMAT, &record(request, response)).row;
             (row.rag_label == RagLabel::Explicit, row.rag_evidence.len())
         };
         assert_eq!(
@@ -328,21 +328,21 @@ mod tests {
     #[test]
     fn blocked_answers_and_missing_times() {
         let blocked = r#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":12,"totalTokenCount":12}}"#;
-        let row = tried::row(FORMAT, &record("{}", blocked)).row;
+        let row = trial::draft(FORMAT, &record("{}", blocked)).row;
         assert_eq!((row.output_tokens, row.output_token_source), (None, TokenSource::Missing));
         assert_eq!((row.status, &*row.finish_reasons[0]), (Status::Ok, "safety"));
         let tried =
-            tried::lines(FORMAT, &["{\"full_request\":{}}", "{\"api_method\":\"countTokens\"}"]);
+            trial::lines(FORMAT, &["{\"full_request\":{}}", "{\"api_method\":\"countTokens\"}"]);
         assert_eq!(tried.drops, ["no_time", "not_llm"]);
         let wrong = record("{}", r#"{"usageMetadata":{"promptTokenCount":"canary"}}"#);
-        assert_eq!(tried::lines(FORMAT, &[&wrong]).rejects[0].field, "promptTokenCount");
+        assert_eq!(trial::lines(FORMAT, &[&wrong]).rejects[0].field, "promptTokenCount");
     }
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("vertex-request-response.jsonl") else { return };
+        let Some(tried) = trial::sample("vertex-request-response.jsonl") else { return };
         let [first, strings, blocked] = &tried.drafts[..] else { panic!("three rows") };
-        assert_eq!(first.row.arrival_time, Some(tried::COMMON_ARRIVAL));
+        assert_eq!(first.row.arrival_time, Some(trial::ARRIVAL));
         assert_eq!((first.row.output_tokens, first.row.duration_us), (Some(160), Some(3_500_200)));
         assert_eq!((strings.row.input_tokens, strings.row.stream), (Some(1_350), Some(false)));
         assert_eq!(blocked.row.rag_label, RagLabel::Explicit);

@@ -80,14 +80,14 @@ impl Adapter for Vidur {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
-    use super::*;
+    use super::super::{Format, trial};
     use crate::domain::record::{ArrivalSource, Flag};
 
+    const FORMAT: Format = Format::Vidur;
     #[test]
     fn times_are_seconds_from_an_unknown_origin() {
-        let row = decoded::row(
-            make,
+        let row = trial::row(
+            FORMAT,
             r#"{"arrived_at":"0.876551","num_prefill_tokens":"1203","num_decode_tokens":"94"}"#,
         );
         assert_eq!((row.arrival_time.unwrap().0, row.arrival_resolution_us), (876_551, 1));
@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn no_decode_tokens_are_unknown() {
-        let row = decoded::row(
-            make,
+        let row = trial::row(
+            FORMAT,
             r#"{"arrived_at":"0.0","num_prefill_tokens":"58","num_decode_tokens":"0"}"#,
         );
         assert_eq!((row.output_tokens, row.flags), (None, vec![Flag::ZeroMeansUnknown]));
@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn lengths_alone_have_no_times() {
-        let row = decoded::row(make, r#"{"num_prefill_tokens":"58","num_decode_tokens":"9"}"#);
+        let row = trial::row(FORMAT, r#"{"num_prefill_tokens":"58","num_decode_tokens":"9"}"#);
         assert_eq!((row.arrival_time, row.arrival_source), (None, ArrivalSource::None));
         let timed = r#"{"arrived_at":"0.0","num_prefill_tokens":"58","num_decode_tokens":"9"}"#;
-        let items = decoded::items(make, &[timed, r#"{"num_prefill_tokens":"58"}"#]);
+        let items = trial::items(FORMAT, &[timed, r#"{"num_prefill_tokens":"58"}"#]);
         assert_eq!(items.last(), Some(&super::super::Item::Drop("no_time")));
     }
 }

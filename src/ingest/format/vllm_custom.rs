@@ -63,13 +63,13 @@ impl Adapter for VllmCustom {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decoded;
-    use super::*;
+    use super::super::{Format, trial};
     use crate::domain::record::{ArrivalSource, Status};
 
+    const FORMAT: Format = Format::VllmCustom;
     #[test]
     fn characters_are_no_tokens_and_there_is_no_time() {
-        let row = decoded::row(make, r#"{"prompt":"Where is it?","output_tokens":64}"#);
+        let row = trial::row(FORMAT, r#"{"prompt":"Where is it?","output_tokens":64}"#);
         assert_eq!((row.input_tokens, row.output_tokens), (None, Some(64)));
         assert_eq!((row.arrival_time, row.arrival_source), (None, ArrivalSource::None));
         assert_eq!(row.status, Status::Unknown);
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn a_length_may_be_missing() {
         for record in [r#"{"prompt":"a","output_tokens":null}"#, r#"{"prompt":"a"}"#] {
-            let row = decoded::row(make, record);
+            let row = trial::row(FORMAT, record);
             assert_eq!((row.output_tokens, row.flags.len()), (None, 0), "{record}");
         }
-        assert_eq!(decoded::dropped(make, r#"{"prompt":null}"#), "not_llm");
+        assert_eq!(trial::dropped(FORMAT, r#"{"prompt":null}"#), "not_llm");
         let bad = r#"{"prompt":"a","output_tokens":1.5}"#;
-        assert_eq!(decoded::refused(make, bad).field, "output_tokens");
+        assert_eq!(trial::refused(FORMAT, bad).field, "output_tokens");
     }
 }

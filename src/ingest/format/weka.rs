@@ -174,7 +174,7 @@ fn row(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tried;
+    use super::super::trial;
     use super::*;
 
     const FORMAT: Format = Format::WekaTrace;
@@ -191,7 +191,7 @@ mod tests {
             {"t":5.2,"type":"subagent","requests":[{"t":5.3,"type":"n","in":5,"out":0},
             {"t":6,"type":"subagent","requests":[{"t":7,"think_time":1.5}]}]},{"t":9,"type":"subagent"}"#,
         );
-        let tried = tried::lines(FORMAT, &[&line]);
+        let tried = trial::lines(FORMAT, &[&line]);
         let [first, second, third] = &tried.drafts[..] else { panic!("three rows: {tried:?}") };
         assert_eq!(first.row.arrival_time, Some(WallTime(500_000)));
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
     fn block_ids_are_local() {
         let of = |id: &str| {
             let line = conversation(id, r#"{"t":0,"hash_ids":[0,1]}"#);
-            tried::row(FORMAT, &line).row.prefix_block_hashes
+            trial::draft(FORMAT, &line).row.prefix_block_hashes
         };
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
@@ -227,7 +227,7 @@ mod tests {
         }
         let broken = r#"{"t":-1},{"t":"canary"},{"in":1},7"#;
         let lines = [conversation("a", ""), conversation("b", &deep), conversation("c", broken)];
-        let tried = tried::lines(FORMAT, &[&lines[0], &lines[1], &lines[2]]);
+        let tried = trial::lines(FORMAT, &[&lines[0], &lines[1], &lines[2]]);
         assert_eq!(tried.drafts.len(), 0);
         assert_eq!(tried.drops, ["no_time", "no_time"]);
         assert_eq!(tried.rejects.len(), 3);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_sample_gives_what_its_manifest_says() {
-        let Some(tried) = tried::sample("weka-trace.jsonl") else { return };
+        let Some(tried) = trial::sample("weka-trace.jsonl") else { return };
         assert_eq!(tried.drafts[1].row.input_tokens, Some(500));
         assert_eq!(tried.drafts[2].row.think_time_us, Some(1_000_000));
     }

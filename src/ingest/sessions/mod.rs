@@ -1,7 +1,7 @@
 //! Puts the turns of one session in order: id, turn, previous turn, think time, kind of request.
 //!
 //! Two passes over the rows in their final order. The first ([`Linker`]) groups the ids of the log
-//! by an external sort and looks for the turn before each request ([`chains`]); the second
+//! by an external sort and looks for the turn before each request (`chains`); the second
 //! ([`Placer`]) writes what was found into the rows. An id on one row only is no session, since
 //! some gateways invent one per request. The log's own ids come first; where rows have both, the
 //! ids are hidden from the rules, and the links they give are measured against the ids.

@@ -1,6 +1,6 @@
 //! Tests of the OTLP adapter: spans in, rows, side spans and joins out.
 
-use super::super::tried;
+use super::super::trial;
 use super::*;
 use crate::domain::record::{Flag, SessionSource, Status, TokenSource};
 
@@ -63,9 +63,9 @@ fn the_names_of_today() {
             "[{\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"content\":\"canary\"}]}]",
         ),
     ]);
-    let draft = tried::row(FORMAT, &line);
+    let draft = trial::draft(FORMAT, &line);
     let row = &draft.row;
-    assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+    assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
     assert_eq!((row.duration_us, row.arrival_resolution_us), (Some(3_500_000), 1));
     assert_eq!(row.time_to_first_chunk_us, Some(418_000));
     assert_eq!(row.ttft_source, Some(TtftSource::Logged));
@@ -101,7 +101,7 @@ fn the_engine_joins_its_parent_and_no_other_call() {
         export(&[gateway("g1", "160"), gateway("g2", "160"), engine("e3", "g1", "7")]),
         export(&[engine("e4", "", "160")]),
     ];
-    let tried = tried::lines(FORMAT, &lines.each_ref().map(String::as_str));
+    let tried = trial::lines(FORMAT, &lines.each_ref().map(String::as_str));
     let joins: Vec<_> = tried.drafts.iter().map(|draft| draft.join).collect();
     let key = |index: usize| joins[index].unwrap().key;
     assert_eq!((key(0), key(1)), (key(2), key(3)));
@@ -124,7 +124,7 @@ fn side_spans_sums_and_others() {
         with("url.path", "/health"),
         span(["", "a", ""], &[("openinference.span.kind", "RETRIEVER")], TIMES),
     ]);
-    let tried = tried::lines(FORMAT, &[&line]);
+    let tried = trial::lines(FORMAT, &[&line]);
     let roles: Vec<_> = tried.drafts.iter().map(|draft| draft.join.unwrap().role).collect();
     assert_eq!(roles, [Role::Retrieval, Role::Tool]);
     assert_eq!(Some(tried.drafts[0].join.unwrap().key), tried.drafts[0].row.trace_id_hash);
@@ -142,9 +142,9 @@ fn older_containers_numbers_and_events() {
     let line = format!(
         "{{\"resourceSpans\":[{{\"scopeSpans\":null,\"instrumentationLibrarySpans\":[{{\"spans\":[{span}]}}]}}]}}"
     );
-    let draft = tried::row(FORMAT, &line);
+    let draft = trial::draft(FORMAT, &line);
     let row = &draft.row;
-    assert_eq!(row.arrival_time, Some(tried::COMMON_ARRIVAL));
+    assert_eq!(row.arrival_time, Some(trial::ARRIVAL));
     assert_eq!((row.input_tokens, &row.flags[..]), (Some(1_321), &[Flag::UsageDiffers][..]));
     assert_eq!(row.time_to_first_chunk_us, Some(418_000));
     assert_eq!(row.ttft_source, Some(TtftSource::Derived));
@@ -170,7 +170,7 @@ fn one_bad_span_does_not_spoil_its_line() {
         span(["t", "c", ""], &chat, open),
         span(["t", "d", ""], &chat, timeless),
     ]);
-    let tried = tried::lines(FORMAT, &[&line, "{\"resourceSpans\":[]}", "{\"resourceSpans\":7}"]);
+    let tried = trial::lines(FORMAT, &[&line, "{\"resourceSpans\":[]}", "{\"resourceSpans\":7}"]);
     assert_eq!(tried.drafts.len(), 2);
     assert_eq!(tried.drops, ["no_time"]);
     assert_eq!(tried.rejects.len(), 3);
@@ -183,8 +183,8 @@ fn one_bad_span_does_not_spoil_its_line() {
 
 #[test]
 fn the_samples_give_what_their_manifest_says() {
-    let genai = tried::sample("otlp-genai-spans.jsonl");
-    let legacy = tried::sample("otlp-legacy-spans.jsonl");
+    let genai = trial::sample("otlp-genai-spans.jsonl");
+    let legacy = trial::sample("otlp-legacy-spans.jsonl");
     let (Some(genai), Some(legacy)) = (genai, legacy) else { return };
     let [_, first, _, failure] = &genai.drafts[..] else { panic!("two rows, two side spans") };
     assert_eq!(first.row.time_to_first_chunk_us, Some(418_000));
