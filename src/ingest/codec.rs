@@ -228,7 +228,9 @@ impl<T: Packed> Packed for Vec<T> {
         to.mark(!self.is_empty());
         if !self.is_empty() {
             to.varint(convert::count(self.len()));
-            self.iter().for_each(|value| value.pack(to));
+            for value in self {
+                value.pack(to);
+            }
         }
     }
 
@@ -387,13 +389,13 @@ mod tests {
             exchanges: vec![hash(3)],
             with_answer: Some(hash(4)),
             own: Some(hash(5)),
-            is_tool_turn: seed % 2 == 0,
+            is_tool_turn: seed.is_multiple_of(2),
             ..Chain::default()
         };
         Draft {
             row: Box::new(row),
-            join: (seed % 3 > 0).then_some(Join { key: hash(9), role }),
-            chain: (seed % 4 > 0).then(|| Box::new(chain)),
+            join: (!seed.is_multiple_of(3)).then_some(Join { key: hash(9), role }),
+            chain: (!seed.is_multiple_of(4)).then(|| Box::new(chain)),
         }
     }
 

@@ -211,7 +211,7 @@ impl SortedBytes {
     /// # Errors
     ///
     /// If a spilled run cannot be opened or read.
-    pub fn iter(&self) -> Result<MergedBytes<'_>, IngestError> {
+    pub fn entries(&self) -> Result<MergedBytes<'_>, IngestError> {
         MergedBytes::new(&self.runs, &self.arena, &self.index)
     }
 }
@@ -298,7 +298,7 @@ mod tests {
         let mut read = Vec::new();
         for _ in 0..2 {
             read.clear();
-            let mut merged = sorted.iter().unwrap();
+            let mut merged = sorted.entries().unwrap();
             while let Some((key, bytes)) = merged.next().unwrap() {
                 read.push((key, bytes.to_vec()));
             }

@@ -204,7 +204,7 @@ struct Drafts<'s> {
 
 impl<'s> Drafts<'s> {
     fn new(sorted: &'s SortedBytes, folder: &'s Path) -> Result<Self, IngestError> {
-        Ok(Self { rows: sorted.iter()?, names: Names::default(), folder })
+        Ok(Self { rows: sorted.entries()?, names: Names::default(), folder })
     }
 }
 

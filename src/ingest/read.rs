@@ -7,6 +7,7 @@ use super::chunk::Plan;
 use super::decode::{Decoded, Job};
 use super::delays::Delays;
 use super::detect;
+use super::envelope::Envelope;
 use super::error::IngestError;
 use super::external::External;
 use super::format::{self, Format, Origin};
@@ -76,7 +77,7 @@ pub(super) fn read_file(
 
 /// Returns the container in words.
 fn container(plan: &Plan) -> String {
-    let layers = plan.envelope.iter().flat_map(|envelope| envelope.layers());
+    let layers = plan.envelope.iter().flat_map(Envelope::layers);
     let layers: Vec<String> = layers.map(|layer| format!("in {layer:?}")).collect();
     [vec![format!("{:?}", plan.kind)], layers].concat().join(" ").to_lowercase()
 }

@@ -120,7 +120,11 @@ mod tests {
         let mut repeats = Repeats::default();
         assert_eq!(repeats.look(&row(1, 5)), Repeat::None);
         assert_eq!(repeats.look(&row(2, 5)), Repeat::None, "another id");
-        assert_eq!(repeats.look(&row(2, 5)), Repeat::SameId, "in one file the id may be a client's");
+        assert_eq!(
+            repeats.look(&row(2, 5)),
+            Repeat::SameId,
+            "in one file the id may be a client's"
+        );
         let mut again = row(1, 5);
         again.row.source_file_id = 3;
         again.row.source_line = Some(9);

@@ -136,7 +136,7 @@ impl Linker {
         counts.forgotten = chains.forgotten();
         drop(chains);
         let sorted = ids.finish()?;
-        let mut rows = sorted.iter()?;
+        let mut rows = sorted.entries()?;
         let (mut shared_ids, mut single_ids) = (0, 0);
         let mut group: Option<Group> = None;
         while let Some((key, bytes)) = rows.next()? {

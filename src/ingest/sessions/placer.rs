@@ -79,7 +79,7 @@ impl Known {
 impl<'a> Placer<'a> {
     pub(super) fn new(found: &'a Sessions) -> Result<Self, IngestError> {
         let mut placer = Self {
-            places: found.places.iter()?,
+            places: found.places.entries()?,
             folder: &found.folder,
             next: None,
             row_id: 0,
