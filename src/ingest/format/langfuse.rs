@@ -83,6 +83,11 @@ impl Adapter for Langfuse {
             "EMBEDDING" => (Operation::Embeddings, None),
             "RETRIEVER" => (Operation::Unknown, Some(Role::Retrieval)),
             "TOOL" => (Operation::Unknown, Some(Role::Tool)),
+            // They repeat the counts of the observations below them.
+            "AGENT" | "CHAIN" => {
+                out.drop("parent_sum");
+                return Ok(());
+            }
             _ => {
                 out.drop("side_span");
                 return Ok(());
@@ -345,8 +350,11 @@ mod tests {
         assert_eq!(search.join.unwrap().role, Role::Retrieval);
         assert_eq!(Some(search.join.unwrap().key), decoded::row(make, CALL).trace_id_hash);
         assert_eq!(decoded::draft(make, &of("TOOL")).join.unwrap().role, Role::Tool);
-        for kind in ["SPAN", "EVENT", "AGENT", "CHAIN", "EVALUATOR", "GUARDRAIL", ""] {
+        for kind in ["SPAN", "EVENT", "EVALUATOR", "GUARDRAIL", ""] {
             assert_eq!(decoded::dropped(make, &of(kind)), "side_span", "{kind}");
+        }
+        for kind in ["AGENT", "chain"] {
+            assert_eq!(decoded::dropped(make, &of(kind)), "parent_sum", "{kind}");
         }
         assert_eq!(decoded::row(make, &of("EMBEDDING")).operation, Operation::Embeddings);
         assert_eq!(decoded::dropped(make, &CALL.replace("\"start_time", "\"x")), "no_time");
