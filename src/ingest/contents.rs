@@ -1,6 +1,7 @@
 //! The records as they stand in the logs, for those who ask for them, in a file of their own.
 //!
-//! `<trace>.contents.jsonl` has one object a kept record: `source_file_id`, `source_line` (as in the
+//! `<trace>.contents.jsonl` has one object a record that an adapter kept, those included that later
+//! became part of a row, such as attempts and side spans: `source_file_id`, `source_line` (as in the
 //! trace) and `record`, JSON as it stood or text. It holds everything the log holds, secrets too, is
 //! readable by its owner only, and appears complete or not at all. Written only on request.
 

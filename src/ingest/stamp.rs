@@ -70,7 +70,8 @@ impl Unit {
         if fraction { Self::Seconds } else { Self::Millis }
     }
 
-    /// Returns microseconds, cut below; `None` when out of range.
+    /// Returns microseconds: whole nanoseconds are cut down, fractions rounded; `None` when out of
+    /// range.
     pub fn to_micros(self, number: Number) -> Option<i64> {
         match (number, self) {
             (Number::Int(number), Self::Seconds) => number.checked_mul(MICROS_PER_SECOND),

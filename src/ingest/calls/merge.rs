@@ -29,13 +29,15 @@ pub(super) fn weight_bytes(draft: &Draft) -> usize {
 pub(super) fn attempts(first: Draft, second: Draft) -> Draft {
     let second_counts = first.row.status.is_failure();
     let begins = first.row.arrival_time;
-    let begin_source = first.row.arrival_source;
+    let begin_known = (first.row.arrival_source, first.row.arrival_resolution_us);
+    let zone_assumed = first.row.zone_assumed;
     let asked = first.row.request_model.clone();
     let (mut kept, other) = if second_counts { (second, first) } else { (first, second) };
     let row = &mut kept.row;
     let waited = row.arrival_time.zip(begins).map_or(0, |(own, first)| own.micros_since(first));
     row.arrival_time = begins;
-    row.arrival_source = begin_source;
+    (row.arrival_source, row.arrival_resolution_us) = begin_known;
+    row.zone_assumed = zone_assumed;
     row.request_model = asked.or(row.request_model.take());
     row.trace_id_hash = row.trace_id_hash.or(other.row.trace_id_hash);
     row.session_id_hash = row.session_id_hash.or(other.row.session_id_hash);

@@ -57,6 +57,19 @@ fn failures_are_continued_until_a_success() {
 }
 
 #[test]
+fn the_kept_row_has_all_that_the_first_attempt_knows_of_the_arrival() {
+    let mut first = row(1, (0, 2), Status::Error);
+    first.arrival_source = ArrivalSource::EndMinusDuration;
+    first.arrival_resolution_us = SECOND;
+    first.zone_assumed = true;
+    let (rows, _) = run(vec![first.into(), row(1, (3, 4), Status::Ok).into()]);
+    let kept = &rows[0].row;
+    assert_eq!((kept.status, kept.arrival_time), (Status::Ok, Some(WallTime(0))));
+    assert_eq!(kept.arrival_source, ArrivalSource::EndMinusDuration);
+    assert_eq!((kept.arrival_resolution_us, kept.zone_assumed), (SECOND, true));
+}
+
+#[test]
 fn the_kept_row_spans_the_whole_call() {
     let mut last = row(1, (12, 14), Status::Ok);
     last.time_to_first_chunk_us = Some(500_000);

@@ -6,7 +6,7 @@
 //! record that may still go on is held back until a line shows that it does not.
 
 use super::super::chunk::{self, Chunk, Chunks, Piece, Place, Plan};
-use super::super::envelope::{self, Layer};
+use super::super::envelope::{self, Layer, RuntimeLine};
 use super::super::error::IngestError;
 use super::super::format::Adapter;
 use super::super::lines::too_long;
@@ -119,7 +119,7 @@ pub struct Parts<'p> {
     inner: Box<dyn Chunks + 'p>,
     layer: Layer,
     limit: usize,
-    /// Lines that go on, by stream.
+    /// Lines that go on, by stream; at most two, since no other streams are continued.
     open: Vec<(String, Held)>,
 }
 
@@ -142,20 +142,23 @@ impl<'p> Parts<'p> {
         Self { inner, layer, limit, open: Vec::new() }
     }
 
+    /// Returns what a runtime says of a line of one of the two streams it knows.
+    fn runtime_line<'t>(&self, line: &'t str) -> Option<RuntimeLine<'t>> {
+        let line = match self.layer {
+            Layer::Cri => envelope::cri(line),
+            _ => envelope::docker(line),
+        };
+        line.filter(|line| matches!(line.stream, "stdout" | "stderr"))
+    }
+
     /// Returns whether a line goes on in a later one.
     fn goes_on(&self, line: &str) -> bool {
-        match self.layer {
-            Layer::Cri => envelope::cri(line).is_some_and(|line| line.is_partial),
-            _ => envelope::docker(line).is_some_and(|line| line.is_partial),
-        }
+        self.runtime_line(line).is_some_and(|line| line.is_partial)
     }
 
     fn part<'t>(&self, line: &'t str) -> Option<Part<'t>> {
-        let (stream, goes_on) = match self.layer {
-            Layer::Cri => envelope::cri(line).map(|line| (line.stream, line.is_partial))?,
-            _ => envelope::docker(line).map(|line| (line.stream, line.is_partial))?,
-        };
-        Some(Part { stream, goes_on, text: self.layer.peel(line)? })
+        let RuntimeLine { stream, is_partial, .. } = self.runtime_line(line)?;
+        Some(Part { stream, goes_on: is_partial, text: self.layer.peel(line)? })
     }
 
     fn take(&mut self, place: Place, line: Result<&str, FieldError>, pieces: &mut Vec<Piece>) {
@@ -165,7 +168,10 @@ impl<'p> Parts<'p> {
             Ok(line) => line,
             Err(error) => return give(place, Err(error)),
         };
-        let Some(part) = self.part(line) else { return give(place, Ok(line.to_owned())) };
+        let Some(part) = self.part(line) else {
+            let text = self.layer.peel(line).unwrap_or(Cow::Borrowed(line));
+            return give(place, Ok(text.into_owned()));
+        };
         let open = self.open.iter().position(|(stream, _)| stream == part.stream);
         let Some(open) = open else {
             let held = Held { place, text: part.text.into_owned(), is_too_long: false };

@@ -204,6 +204,24 @@ fn lines_that_a_runtime_split_are_whole_again() {
 }
 
 #[test]
+fn only_the_two_streams_of_a_runtime_go_on() {
+    let line = |log: &str, stream: &str| {
+        format!("{{\"log\":\"{log}\",\"stream\":\"{stream}\",\"time\":\"t\"}}\n")
+    };
+    let docker = [
+        line("{\\\"a\\\":", "stdout"),
+        line("{\\\"b\\\":2}", "other"),
+        line("{\\\"c\\\":", "stderr"),
+        line("3}\\n", "stderr"),
+        line("1}\\n", "stdout"),
+        line("{\\\"b\\\":4}\\n", "other"),
+    ];
+    let mut found = texts(Kind::Jsonl, docker.concat().as_bytes());
+    found.sort();
+    assert_eq!(found, ["J {\"a\":1}", "J {\"b\":2}", "J {\"b\":4}", "J {\"c\":3}"]);
+}
+
+#[test]
 fn other_lines_beside_json_are_told_by_the_sample() {
     let banner = "Starting\n - on port 80, with {braces}\n".to_owned();
     let found = texts(Kind::Jsonl, (banner.clone() + &"{\"a\":1}\n".repeat(18)).as_bytes());

@@ -18,6 +18,8 @@ use crate::domain::record::{Flag, RagLabel, RequestRecord};
 use scan::Cursor;
 use usage::Usage;
 
+pub(in crate::ingest) use usage::cached_apart;
+
 /// Reads the body of a request into the row: model (where the row has none), stream, limits,
 /// messages by role, tools, parts that are no text, evidence of retrieval, and the chain.
 ///

@@ -31,6 +31,20 @@ pub(super) struct Usage {
     pub(super) searched: bool,
 }
 
+/// Returns the cached tokens, read and written, that are counted apart from the `input`: none
+/// where the total shows that the input has them already.
+pub(in crate::ingest) fn cached_apart(
+    input: u32,
+    (output, total): (Option<u32>, Option<u32>),
+    (read, written): (Option<u32>, Option<u32>),
+) -> u32 {
+    let with_output = u64::from(input) + u64::from(output.unwrap_or(0));
+    if total.is_some_and(|total| u64::from(total) == with_output) {
+        return 0;
+    }
+    read.unwrap_or(0).saturating_add(written.unwrap_or(0))
+}
+
 impl Usage {
     /// Reads a usage object; later ones of a stream replace what they repeat.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) {
@@ -111,14 +125,14 @@ impl Usage {
         if let Some(prompt) = self.prompt {
             return (Some(prompt.saturating_add(self.tool_prompt.unwrap_or(0))), false);
         }
-        let apart = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
         let Some(input) = self.input else { return (None, false) };
-        let with_output = u64::from(input) + u64::from(self.output.unwrap_or(0));
-        let included = self.total.is_some_and(|total| u64::from(total) == with_output);
-        if apart == 0 || included {
-            return (Some(input), false);
-        }
-        (Some(input.saturating_add(apart)), true)
+        let cached = (self.cache_read, self.cache_write);
+        let apart = match self.cached {
+            None => cached_apart(input, (self.output, self.total), cached),
+            // Counted as a part of the input.
+            Some(_) => 0,
+        };
+        (Some(input.saturating_add(apart)), apart > 0)
     }
 
     fn whole_output(&self) -> Option<u32> {
@@ -188,6 +202,10 @@ mod tests {
         let inclusive = r#"{"input_tokens":1320,"cache_read_input_tokens":1024,"output_tokens":160,
             "total_tokens":1480}"#;
         assert_eq!((row(inclusive).input_tokens, row(inclusive).flags.len()), (Some(1320), 0));
+        // Details are parts of the input, also where the total is missing.
+        let details = r#"{"input_tokens":1320,"output_tokens":160,
+            "input_tokens_details":{"cached_tokens":1000,"cache_write_tokens":24}}"#;
+        assert_eq!((row(details).input_tokens, row(details).flags.len()), (Some(1320), 0));
         let translated = r#"{"prompt_tokens":1320,"cache_read_input_tokens":1024}"#;
         assert_eq!(row(translated).input_tokens, Some(1320));
     }

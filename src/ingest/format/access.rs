@@ -214,9 +214,10 @@ pub(super) fn list(text: &str) -> Vec<&str> {
     if matches!(found.as_slice(), ["-" | ""]) { Vec::new() } else { found }
 }
 
-/// Sets the number of attempts; at least 1.
+/// Sets the number of attempts; at least 1, and at most what the trace's column holds.
 pub(super) fn attempts(row: &mut RequestRecord, attempts: usize) {
-    row.attempt_count = u16::try_from(attempts.max(1)).unwrap_or(u16::MAX);
+    let most = i16::MAX.unsigned_abs();
+    row.attempt_count = u16::try_from(attempts.max(1)).map_or(most, |attempts| attempts.min(most));
 }
 
 /// Returns a number of bytes; `None` when missing or no such number.
@@ -263,6 +264,16 @@ mod tests {
 
     fn row() -> RequestRecord {
         RequestRecord::unknown("test".into(), 0, 1)
+    }
+
+    #[test]
+    fn attempts_fit_the_column() {
+        let count = |found: usize| {
+            let mut row = row();
+            attempts(&mut row, found);
+            row.attempt_count
+        };
+        assert_eq!([0, 1, 32_767, 32_768, 70_000].map(count), [1, 1, 32_767, 32_767, 32_767]);
     }
 
     #[test]

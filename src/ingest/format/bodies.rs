@@ -7,6 +7,7 @@
 use super::parts::{count, flag, path_of};
 use super::{Shared, fill};
 use crate::domain::record::{Flag, RequestRecord, Status, TokenSource};
+use crate::ingest::content;
 use crate::ingest::loose::Loose;
 use crate::ingest::pick::{Picker, wire};
 use std::borrow::Cow;
@@ -70,19 +71,23 @@ pub(super) struct Counts {
 }
 
 impl Answer<'_> {
-    /// Returns the counts; Anthropic's form counts cached tokens apart, they are added.
+    /// Returns the counts; Anthropic's form counts cached tokens apart, they are added, unless the
+    /// total shows that the input has them.
     pub(super) fn counts(&self) -> Counts {
         let prompt = count(&self.prompt);
         let bare = prompt.or_else(|| count(&self.input));
         let details = count(&self.cached);
         let (read, write) = (count(&self.cache_read), count(&self.cache_write));
-        let is_apart = prompt.is_none() && details.is_none();
-        let apart = if is_apart { sum(read.unwrap_or(0), write.unwrap_or(0)) } else { 0 };
+        let (output, total) = (count(&self.output), count(&self.total));
+        let apart = match (prompt, details, bare) {
+            (None, None, Some(bare)) => content::cached_apart(bare, (output, total), (read, write)),
+            _ => 0,
+        };
         Counts {
             input: bare.map(|bare| sum(bare, apart)),
             bare,
-            output: count(&self.output),
-            total: count(&self.total).map(|total| sum(total, apart)),
+            output,
+            total,
             cached: details.or(read),
             cache_write: write,
             reasoning: count(&self.reasoning),
@@ -277,6 +282,15 @@ mod tests {
             (anthropic.input, anthropic.bare, anthropic.cached),
             (Some(9), Some(3), Some(4))
         );
+        // The total shows that the input has them, as it does where `content` reads the object.
+        let whole = counts(
+            r#"{"usage":{"input_tokens":1000,"cache_read_input_tokens":900,"output_tokens":10,"total_tokens":1010}}"#,
+        );
+        assert_eq!((whole.input, whole.bare, whole.cached), (Some(1000), Some(1000), Some(900)));
+        let apart = counts(
+            r#"{"usage":{"input_tokens":100,"cache_read_input_tokens":900,"output_tokens":10,"total_tokens":1010}}"#,
+        );
+        assert_eq!((apart.input, apart.total), (Some(1000), Some(1010)));
         assert_eq!(counts("[]"), Counts::default());
         assert_eq!(counts(r#"{"usage":null}"#), Counts::default());
 

@@ -83,6 +83,11 @@ impl Adapter for Langfuse {
             "EMBEDDING" => (Operation::Embeddings, None),
             "RETRIEVER" => (Operation::Unknown, Some(Role::Retrieval)),
             "TOOL" => (Operation::Unknown, Some(Role::Tool)),
+            // They repeat the counts of the observations below them.
+            "AGENT" | "CHAIN" => {
+                out.drop("parent_sum");
+                return Ok(());
+            }
             _ => {
                 out.drop("side_span");
                 return Ok(());
@@ -346,8 +351,11 @@ mod tests {
         assert_eq!(search.join.unwrap().role, Role::Retrieval);
         assert_eq!(Some(search.join.unwrap().key), trial::row(FORMAT, CALL).trace_id_hash);
         assert_eq!(trial::draft(FORMAT, &of("TOOL")).join.unwrap().role, Role::Tool);
-        for kind in ["SPAN", "EVENT", "AGENT", "CHAIN", "EVALUATOR", "GUARDRAIL", ""] {
+        for kind in ["SPAN", "EVENT", "EVALUATOR", "GUARDRAIL", ""] {
             assert_eq!(trial::dropped(FORMAT, &of(kind)), "side_span", "{kind}");
+        }
+        for kind in ["AGENT", "chain"] {
+            assert_eq!(trial::dropped(FORMAT, &of(kind)), "parent_sum", "{kind}");
         }
         assert_eq!(trial::row(FORMAT, &of("EMBEDDING")).operation, Operation::Embeddings);
         assert_eq!(trial::dropped(FORMAT, &CALL.replace("\"start_time", "\"x")), "no_time");

@@ -189,7 +189,7 @@ fn fill_tokens(
 fn fill_failure(other: &Other<'_>, row: &mut RequestRecord, shared: &mut Shared) {
     row.status = Status::Error;
     fill::http_status(row, parts::count(&other.status_code));
-    if !row.status.is_failure() {
+    if matches!(row.status, Status::Ok | Status::Unknown) {
         // A channel may answer 200 with an error in the body.
         row.status = Status::Error;
     }
@@ -293,6 +293,17 @@ mod tests {
         assert_eq!(failed.row.error_type.as_deref(), Some("upstream_error"));
         let alone = row_of(2, &CELLS.replace("r-1", ""), OTHER);
         assert_eq!(trial::draft(FORMAT, &alone).join, None);
+    }
+
+    #[test]
+    fn the_code_of_a_type_5_row_tells_how_it_failed() {
+        let status = |code: &str| {
+            trial::row(FORMAT, &row_of(5, CELLS, &format!("{{\"status_code\":{code}}}"))).status
+        };
+        assert_eq!(status("499"), Status::Cancelled);
+        assert_eq!(status("504"), Status::Timeout);
+        assert_eq!((status("200"), status("101")), (Status::Error, Status::Error));
+        assert_eq!(status("null"), Status::Error);
     }
 
     #[test]

@@ -143,12 +143,34 @@ fn fill_json(
     let lists = [&wire.addresses, &wire.statuses, &wire.times];
     let lengths = lists.map(|list| list.text().map_or(0, |text| access::list(text).len()));
     access::attempts(row, lengths.into_iter().max().unwrap_or(1));
+    let headers = headers_us(wire, usize::from(row.attempt_count))?;
+    fill::ttft(row, headers, TtftSource::Headers);
+    Ok(())
+}
+
+/// Returns the time to the last attempt's headers since the first attempt: each attempt's times
+/// count from its own start. `None` where the times of the earlier ones are not all known.
+fn headers_us(wire: &Wire<'_>, attempts: usize) -> Result<Option<i64>, FieldError> {
     // One upstream's time may be a bare number.
     let last = wire.header_times.text().and_then(|text| access::list(text).pop());
     let last = last.map_or_else(|| wire.header_times.clone(), |last| Loose::cell(Some(last)));
-    let headers = fill::span_us(&last, "upstream_header_time", fill::SECONDS)?;
-    fill::ttft(row, headers, TtftSource::Headers);
-    Ok(())
+    let Some(own) = fill::span_us(&last, "upstream_header_time", fill::SECONDS)? else {
+        return Ok(None);
+    };
+    let times = wire.times.text().map(access::list).unwrap_or_default();
+    let earlier = attempts.saturating_sub(1);
+    if earlier > 0 && times.len() != attempts {
+        return Ok(None);
+    }
+    let mut since_arrival = own;
+    for time in times.into_iter().take(earlier) {
+        let time = Loose::cell(Some(time));
+        match fill::span_us(&time, "upstream_response_time", fill::SECONDS)? {
+            Some(time) => since_arrival = since_arrival.saturating_add(time),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(since_arrival))
 }
 
 /// Returns the line with a null for every `-` that stands where JSON wants a value; `None` when
@@ -310,7 +332,12 @@ mod tests {
             .replace("192.0.2.1:80", "192.0.2.1:80, 192.0.2.2:80 : 192.0.2.3:80")
             .replace("\"0.418\"", "\"-, - : 0.402\"");
         let record = row(Format::NginxJson, &line);
-        assert_eq!((record.attempt_count, record.time_to_first_chunk_us), (3, Some(402_000)));
+        // How long the first two took is not known.
+        assert_eq!((record.attempt_count, record.time_to_first_chunk_us), (3, None));
+        let timed = line.replace("\"3.499\"", "\"0.100, 2.000 : 1.399\"");
+        assert_eq!(row(Format::NginxJson, &timed).time_to_first_chunk_us, Some(2_502_000));
+        let unknown = line.replace("\"3.499\"", "\"0.100, - : 1.399\"");
+        assert_eq!(row(Format::NginxJson, &unknown).ttft_source, None);
         let number = JSON.replace("\"0.418\"", "0.418").replace("\"3.500\"", "3.5");
         assert_eq!(row(Format::NginxJson, &number).time_to_first_chunk_us, Some(418_000));
         let gone = JSON.replace("\"200\"", "\"499\"").replace("0.418", "-");

@@ -138,6 +138,11 @@ pub(super) fn argument<T: FromStr>(arguments: &[&str], name: &str, sign: char) -
     inner.unwrap_or(value).trim().parse().ok()
 }
 
+/// Returns an argument that is a count which the trace's columns hold.
+pub(super) fn count_argument(arguments: &[&str], name: &str, sign: char) -> Option<u32> {
+    argument::<i32>(arguments, name, sign).and_then(|count| u32::try_from(count).ok())
+}
+
 /// Returns the text that a Python literal stands for, without its quotes; unknown escapes stay.
 pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -228,6 +233,10 @@ mod tests {
         assert_eq!(argument::<u32>(&found, "max_tokens", '='), Some(512));
         assert_eq!(argument::<u32>(&found, "n", '='), Some(1));
         assert_eq!(argument::<u32>(&found, "seed", '='), None);
+        let counts = ["n=2147483647", "best_of=2147483648", "m=-1"];
+        assert_eq!(count_argument(&counts, "n", '='), Some(2_147_483_647));
+        assert_eq!(count_argument(&counts, "best_of", '='), None);
+        assert_eq!(count_argument(&counts, "m", '='), None);
         assert_eq!(argument::<u32>(&found, "x", '='), None);
         assert_eq!(arguments("a, 'open"), ["a", " 'open"]);
         assert_eq!(arguments(""), [""]);

@@ -6,7 +6,7 @@
 //! Errors have a part of the span only. Source: `huggingface/text-generation-inference`,
 //! `router/src/server.rs`.
 
-use super::text::{argument, arguments, span, span_us};
+use super::text::{argument, arguments, count_argument, span, span_us};
 use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
 use crate::domain::convert;
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource};
@@ -130,10 +130,10 @@ fn fill_status(message: &str, row: &mut RequestRecord, shared: &mut Shared) {
 fn fill_parameters(parameters: &Loose<'_>, row: &mut RequestRecord) {
     let Some((_, inner)) = parameters.text().and_then(|text| text.split_once('{')) else { return };
     let found = arguments(inner);
-    row.max_tokens = argument(&found, "max_new_tokens", ':');
+    row.max_tokens = count_argument(&found, "max_new_tokens", ':');
     row.temperature = argument(&found, "temperature", ':').filter(|value: &f64| value.is_finite());
     row.top_p = argument(&found, "top_p", ':').filter(|value: &f64| value.is_finite());
-    row.choice_count = argument(&found, "best_of", ':');
+    row.choice_count = count_argument(&found, "best_of", ':');
 }
 
 #[cfg(test)]
@@ -161,6 +161,14 @@ mod tests {
         assert_eq!((row.max_tokens, row.temperature, row.top_p), (Some(512), Some(0.2), None));
         assert_eq!((row.status, row.stream), (Status::Ok, Some(true)));
         assert_eq!((row.operation, row.endpoint_family), (Operation::TextCompletion, None));
+    }
+
+    #[test]
+    fn counts_beyond_the_columns_are_unknown() {
+        let line = CALL.replace("best_of: None", "best_of: Some(4294967295)");
+        assert_eq!(row(Format::TgiRouter, &line).choice_count, None);
+        let line = CALL.replace("best_of: None", "best_of: Some(2147483647)");
+        assert_eq!(row(Format::TgiRouter, &line).choice_count, Some(2_147_483_647));
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! vLLM's request log: `Received request ID: ...` and `Generated response ID ...: ...`, as text.
 //!
 //! Times are `MM-DD HH:MM:SS`: whole seconds, local, without year, so `--year` is asked for unless
-//! a date with the year stands in front of a line; after a December a January is of the next year.
+//! a date with the year stands in front of a line. It is the year of each file's first line: within
+//! a file, after a December a January is of the next year; several files of different years are to
+//! be read apart.
 //! Prompts may hold newlines and the text of other log lines: a record goes on until its quotes
 //! close, and is read from its last `params: SamplingParams(`. Input tokens are the logged ids of
 //! the prompt, if these were not cut; output tokens those of the answer. Both lines of a request
 //! share its id and are put together later. Source: `vllm-project/vllm`,
 //! `vllm/entrypoints/logger.py`, `vllm/logger.py`.
 
-use super::text::{argument, arguments, plain, unescaped};
+use super::text::{argument, arguments, count_argument, plain, unescaped};
 use super::{
     Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
 };
@@ -60,12 +62,22 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     let first_month = heads.clone().next().and_then(|head| head.month());
     let shown = heads.find_map(|head| head.year());
     let (year, why) = match (hints.year, shown) {
-        (Some(year), _) => (year, "`--year`; after a December a January is of the next year"),
+        (Some(year), _) => (
+            year,
+            "`--year` is that of the first line of each file; in a file, after a December a \
+             January is of the next year",
+        ),
         (None, Some(year)) => (year, "the dates in front of the lines; `--year` changes it"),
         (None, None) => return Err(IngestError::NoYear { file: sample.file.clone() }),
     };
+    // A line for each month that a file begins in, without the names of files, which stay out of
+    // the trace: so a January is seen that was put in front of a December.
+    let value = match first_month {
+        Some(month) => format!("{year}, of a file that begins in {year}-{month:02}"),
+        None => year.to_string(),
+    };
     let what = "year of the times".to_owned();
-    let decision = Decision { what, value: year.to_string(), why: why.to_owned() };
+    let decision = Decision { what, value, why: why.to_owned() };
     Ok((Box::new(VllmText { year, first_month }), vec![decision]))
 }
 
@@ -333,10 +345,10 @@ fn fill_received(
     let row = &mut draft.row;
     if let Some(params) = params {
         let found = arguments(params);
-        row.max_tokens = argument(&found, "max_tokens", '=');
+        row.max_tokens = count_argument(&found, "max_tokens", '=');
         row.temperature = argument(&found, "temperature", '=').filter(|t: &f64| t.is_finite());
         row.top_p = argument(&found, "top_p", '=').filter(|p: &f64| p.is_finite());
-        row.choice_count = argument(&found, "n", '=');
+        row.choice_count = count_argument(&found, "n", '=');
         let ids = listed(params, "prompt_token_ids").filter(|ids| *ids > 0);
         // The logger cuts text and ids at one length; as many ids as characters were cut.
         let cut = ids.zip(prompt).is_some_and(|(ids, text)| u64::from(ids) == characters(text));
@@ -497,11 +509,12 @@ mod tests {
         assert_eq!(error.to_string(), "log: its times have no year, expected `--year`");
         let stamped = format!("2026-11-24T08:15:02.1Z stdout F {RECEIVED}");
         let (made, decisions) = make(&sample(&[&stamped]), &hints(None)).unwrap();
-        assert_eq!(decisions[0].value, "2026");
+        assert_eq!(decisions[0].value, "2026, of a file that begins in 2026-11");
         let draft = draft_by(&*made, &stamped);
         assert_eq!(draft.row.arrival_time, Some(ARRIVAL.plus_micros(-123_000)));
         let december = RECEIVED.replace("11-24", "12-31");
-        let (made, _) = make(&sample(&[&december]), &hints(Some(2026))).unwrap();
+        let (made, decisions) = make(&sample(&[&december]), &hints(Some(2026))).unwrap();
+        assert_eq!(decisions[0].value, "2026, of a file that begins in 2026-12");
         let draft = draft_by(&*made, &RECEIVED.replace("11-24", "01-01"));
         let day = draft.row.arrival_time.unwrap().micros_since(ARRIVAL) / 86_400_000_000;
         assert_eq!(day, 37);

@@ -13,7 +13,7 @@ use crate::domain::scenario::{Evidence, classify};
 use crate::domain::trace::Decision;
 use crate::ingest::error::IngestError;
 use crate::ingest::external::MergedBytes;
-use crate::ingest::format::Draft;
+use crate::ingest::format::{Draft, Format};
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
@@ -193,7 +193,8 @@ impl<'a> Placer<'a> {
             row.session_source = SessionSource::None;
             row.turn_index = None;
         }
-        if !self.keep_scenario {
+        // A run of this program logs the scenario that it planned.
+        if !self.keep_scenario && *row.source_format != *Format::TracewrightRun.as_str() {
             let is_tool_turn = draft.chain.as_deref().is_some_and(|chain| chain.is_tool_turn);
             row.scenario = classify(evidence(row, is_tool_turn));
         }

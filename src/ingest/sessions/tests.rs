@@ -43,6 +43,20 @@ fn last(mut drafts: Vec<Draft>) -> (SessionSource, Option<u32>, Option<u64>) {
 const NONE: (SessionSource, Option<u32>, Option<u64>) = (SessionSource::None, None, None);
 
 #[test]
+fn a_run_of_this_program_keeps_the_scenario_it_planned() {
+    let of = |format: &str| {
+        let mut row = row(0, (0, 1));
+        row.source_format = format.into();
+        row.scenario = Scenario::Rag;
+        Draft::from(row)
+    };
+    let mut drafts = [of("tracewright-run"), of("test")];
+    placed(&mut drafts);
+    assert_eq!(drafts[0].row.scenario, Scenario::Rag);
+    assert_ne!(drafts[1].row.scenario, Scenario::Rag);
+}
+
+#[test]
 fn turns_of_an_id_follow_each_other() {
     let mut open = row(1, (9, 9));
     open.end_time = None;
