@@ -24,6 +24,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// Threads at most: more than any machine has cores for this.
+const MAX_THREADS: usize = 256;
 /// Batches of rows that wait for the writer.
 const BATCHES_WAITING: usize = 2;
 /// Files printed that are no logs.
@@ -337,7 +339,7 @@ fn options(reading: &Reading, out: &Path, globals: &Globals) -> anyhow::Result<O
         spill_folder,
         sort_bytes: crate::ingest::SORT_BYTES,
         chunk_bytes: crate::ingest::CHUNK_BYTES,
-        threads: reading.threads.map_or_else(cores, NonZeroUsize::get),
+        threads: reading.threads.map_or_else(cores, NonZeroUsize::get).min(MAX_THREADS),
     })
 }
 

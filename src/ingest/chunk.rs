@@ -13,6 +13,7 @@ use super::lines::{self, LineChunks, MAX_LINE};
 use super::loose::FieldError;
 use super::rows::{Header, RecordStart, Row, RowChunks, Rows};
 use super::source::{Progress, Source};
+use super::swallowed;
 use crate::domain::convert;
 use std::borrow::Cow;
 use std::path::Path;
@@ -193,14 +194,29 @@ pub fn for_each(chunk: &Chunk, plan: &Plan, adapter: &dyn Adapter, f: Receive<'_
         }
         Chunk::Rows { header, rows } => {
             let mut text = String::new();
+            let as_rows = adapter.wants_rows();
+            let mut give_row = |place: Place, record: &csv::ByteRecord, f: Receive<'_>| match row_of(
+                header, record,
+            ) {
+                Err(error) => f(place, Err(error)),
+                Ok(row) if as_rows => f(place, Ok(Input::Csv(row))),
+                Ok(row) => {
+                    row.write_json(header, &mut text);
+                    f(place, Ok(Input::Json(&text)));
+                }
+            };
             for (start, record) in rows {
                 let place = Place { line: start.line, byte: Some(start.byte) };
-                match row_of(header, record) {
-                    Err(error) => f(place, Err(error)),
-                    Ok(row) if adapter.wants_rows() => f(place, Ok(Input::Csv(row))),
-                    Ok(row) => {
-                        row.write_json(header, &mut text);
-                        f(place, Ok(Input::Json(&text)));
+                let Some(taken) = swallowed::lines(header, *start, record) else {
+                    give_row(place, record, f);
+                    continue;
+                };
+                f(place, Err(swallowed::refusal(taken.len())));
+                for (line, text) in taken {
+                    let place = Place { line, byte: None };
+                    match swallowed::record(&text, plan.delimiter) {
+                        Some(record) => give_row(place, &record, f),
+                        None => f(place, Err(FieldError::new("", "is no row"))),
                     }
                 }
             }

@@ -37,6 +37,7 @@ pub mod sample;
 pub mod sessions;
 pub mod source;
 pub mod stamp;
+mod swallowed;
 pub mod ticks;
 
 pub use contents::Contents;

@@ -115,6 +115,8 @@ pub struct RecordStart {
     pub line: u64,
     /// Byte in the decompressed stream.
     pub byte: u64,
+    /// Whether the file seems to end inside a quote of the record.
+    pub open_quote: bool,
 }
 
 /// The records of one CSV log.
@@ -144,7 +146,15 @@ impl<'p> Rows<'p> {
             .delimiter(delimiter)
             .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(256 * 1024)
-            .from_reader(Bounded { source, since_record: 0, limit, newlines: 0, unended: false });
+            .from_reader(Bounded {
+                source,
+                since_record: 0,
+                limit,
+                newlines: 0,
+                unended: false,
+                at_end: false,
+                odd_quotes: false,
+            });
         let mut rows =
             Self { reader, header: Arc::default(), record: csv::ByteRecord::new(), file };
         rows.next_record()?;
@@ -191,9 +201,11 @@ impl<'p> Rows<'p> {
                 }
                 Ok(true) => {
                     let start = self.record.position();
+                    let source = self.reader.get_ref();
                     return Ok(Some(RecordStart {
                         line: start.map_or(0, csv::Position::line),
                         byte: start.map_or(0, csv::Position::byte),
+                        open_quote: source.at_end && source.odd_quotes,
                     }));
                 }
                 Ok(false) => return Ok(None),
@@ -258,6 +270,10 @@ struct Bounded<'p> {
     limit: u64,
     newlines: u64,
     unended: bool,
+    /// Whether everything was read.
+    at_end: bool,
+    /// Whether the quotes so far are odd in number: one is open.
+    odd_quotes: bool,
 }
 
 impl Read for Bounded<'_> {
@@ -265,6 +281,8 @@ impl Read for Bounded<'_> {
         let read = self.source.read(buffer)?;
         self.since_record += convert::count(read);
         let block = buffer.get(..read).unwrap_or_default();
+        self.at_end = read == 0;
+        self.odd_quotes ^= memchr::memchr_iter(b'"', block).count() % 2 == 1;
         self.newlines += super::lines::newlines(block);
         if let Some(last) = block.last() {
             self.unended = *last != b'\n';

@@ -246,6 +246,9 @@ impl<'p> Source<'p> {
         if self.head().is_empty() {
             return Err(IngestError::Empty { file });
         }
+        if self.head().get(257..262) == Some(b"ustar") {
+            return Err(IngestError::Binary { file, what: "a tar archive" });
+        }
         if is_framed_protobuf(self.head()) {
             return Err(IngestError::Protobuf { file });
         }
