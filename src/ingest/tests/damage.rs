@@ -193,13 +193,12 @@ fn an_open_quote_in_csv_costs_one_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.csv");
     for (columns, broken) in [("", "10,\"20"), (",note", "10,20,\"open")] {
-        let mut text = format!("TIMESTAMP,ContextTokens,GeneratedTokens{columns}\n");
-        for n in 0..60 {
-            let time = format!("2023-11-16 10:00:{n:02}");
-            let rest = if columns.is_empty() { "10,20" } else { "10,20,x" };
-            let rest = if n == 10 { broken } else { rest };
-            text += &format!("{time},{rest}\n");
-        }
+        let header = format!("TIMESTAMP,ContextTokens,GeneratedTokens{columns}\n");
+        let row = |n: u32| {
+            let whole = if columns.is_empty() { "10,20" } else { "10,20,x" };
+            format!("2023-11-16 10:00:{n:02},{}\n", if n == 10 { broken } else { whole })
+        };
+        let text = header + &(0..60).map(row).collect::<Vec<_>>().concat();
         std::fs::write(&path, text).unwrap();
         let got = read_with(std::slice::from_ref(&path), hints(), 1_000).unwrap();
         let counts = &got.ingested.metadata.counts;
