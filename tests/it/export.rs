@@ -78,7 +78,15 @@ fn aiperf_gets_sessions_as_numbers_and_delays() {
     let log: String = turns.map(|(at, session, out)| litellm(at, session, out)).concat();
     desk.write("log.jsonl", log);
     desk.ok(&["ingest", "log.jsonl", "-o", "trace.parquet"]);
-    let done = desk.ok(&["export", "trace.parquet", "--format", "aiperf", "-o", "out.jsonl"]);
+    // Each request stands for itself unless sessions are asked for.
+    desk.ok(&["export", "trace.parquet", "--format", "aiperf", "-o", "alone.jsonl"]);
+    let alone = lines(&desk.path("alone.jsonl"));
+    assert!(alone.iter().all(|line| line["session_id"].is_null() && line["delay"].is_null()));
+    desk.ok(&["ingest", "alone.jsonl", "--time-unit", "ms", "-o", "alone.parquet"]);
+    let (whole, again) = (rows(&desk.path("trace.parquet")), rows(&desk.path("alone.parquet")));
+    assert_eq!(shape(&again), shape(&whole));
+    let with = ["export", "trace.parquet", "--format", "aiperf", "--sessions", "-o", "out.jsonl"];
+    let done = desk.ok(&with);
     assert!(done.stdout.contains("turns with a delay           2"), "{}", done.stdout);
     let got = lines(&desk.path("out.jsonl"));
     let before = rows(&desk.path("trace.parquet"));
