@@ -7,7 +7,7 @@
 //! Source: ai-dynamo/aiperf, `src/aiperf/dataset/loader/models.py`.
 
 use super::parts::{array, blocks, count, session};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::record::{ArrivalSource, HashScope, Operation, RequestRecord, TokenSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -75,18 +75,14 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Aiperf { turn, time, origin }), decisions))
 }
 
-impl Adapter for Aiperf {
-    fn decode(
+impl ObjectAdapter for Aiperf {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let turn = Turn::read(&self.turn, line)?;
         let Some(turns) = turn.turns.json() else {
             let draft = self.row(&turn, &turn.session, at, shared)?;

@@ -8,7 +8,10 @@
 //! `apache/apisix`, `apisix/utils/log-util.lua`, `apisix/plugins/ai-proxy/base.lua`.
 
 use super::access::{self, Line, Request};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{
+    Adapter, At, Draft, Format, Hints, Input, Made, Naive, ObjectAdapter, Out, Refusal, Shared,
+    fill,
+};
 use crate::domain::record::{Operation, RequestRecord, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -84,18 +87,14 @@ pub fn make(format: Format, _: &Sample, _: &Hints) -> Result<Made, IngestError> 
     Ok((adapter, Vec::new()))
 }
 
-impl Adapter for Logger {
-    fn decode(
+impl ObjectAdapter for Logger {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.picker, line)?;
         let text = wire.summary.json();
         let summary = match text.as_deref() {

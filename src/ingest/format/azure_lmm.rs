@@ -4,7 +4,7 @@
 //! mark a failure there; the 0 is real and kept. There is no model, user or end. Source:
 //! `Azure/AzurePublicDataset`.
 
-use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{Flag, RequestRecord, Status, TokenSource};
 use crate::ingest::error::IngestError;
 use crate::ingest::pick::{Picker, wire};
@@ -33,18 +33,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(AzureLmm { wire: Wire::picker() }), Vec::new()))
 }
 
-impl Adapter for AzureLmm {
-    fn decode(
+impl ObjectAdapter for AzureLmm {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let Some(arrival) = shared.time(&wire.arrival, "TIMESTAMP", Naive::Utc)? else {
             out.drop("no_time");

@@ -7,7 +7,7 @@
 //! Source: elastic/integrations, `azure_openai`, test records; learn.microsoft.com.
 
 use super::parts::bytes;
-use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{Operation, RequestRecord};
 use crate::ingest::error::IngestError;
 use crate::ingest::pick::{Picker, wire};
@@ -49,18 +49,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for AzureOpenai {
-    fn decode(
+impl ObjectAdapter for AzureOpenai {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let record = Record::read(&self.record, line)?;
         let Some(operation) = operation(record.operation.text().unwrap_or_default()) else {
             out.drop("not_llm");

@@ -8,7 +8,7 @@
 //! Source: docs.aws.amazon.com, model-invocation-logging; records in aws-samples repositories.
 
 use super::parts::{add_cached, array, count, session};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -79,18 +79,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for Bedrock {
-    fn decode(
+impl ObjectAdapter for Bedrock {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let record = Record::read(&self.record, line)?;
         let name = model_name(record.model.text().unwrap_or_default());
         if record.schema.is_nothing() {

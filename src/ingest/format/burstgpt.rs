@@ -6,7 +6,7 @@
 //! `HPMLL/BurstGPT`.
 
 use super::azure_lmm::fill_counts;
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill, parts};
+use super::{At, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill, parts};
 use crate::domain::record::{ArrivalSource, Operation, RequestRecord};
 use crate::domain::time::WallTime;
 use crate::domain::trace::Decision;
@@ -46,18 +46,14 @@ pub fn make(_: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(BurstGpt { wire: Wire::picker(), unit }), vec![decision]))
 }
 
-impl Adapter for BurstGpt {
-    fn decode(
+impl ObjectAdapter for BurstGpt {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let format = shared.name(Format::Burstgpt.as_str());
         let mut row = RequestRecord::unknown(format, at.file_id, at.line);

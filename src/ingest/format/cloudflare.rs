@@ -7,7 +7,7 @@
 //! Source: developers.cloudflare.com, `ai_gateway_events` and "list gateway logs".
 
 use super::parts::{count, family_of};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{
     ArrivalSource, CacheStatus, Flag, Operation, RequestRecord, Status, TokenSource,
 };
@@ -63,18 +63,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Cloudflare { event, metrics, body }), Vec::new()))
 }
 
-impl Adapter for Cloudflare {
-    fn decode(
+impl ObjectAdapter for Cloudflare {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let event = Event::read(&self.event, line)?;
         let Some(time) = shared.time(&event.time, "Timestamp", Naive::Utc)? else {
             out.drop("no_time");

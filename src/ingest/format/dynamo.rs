@@ -10,7 +10,7 @@
 use super::chain::Chain;
 use super::parts::{blocks, count, family_of, flag, session};
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
 };
 use crate::domain::record::{
     Flag, HashScope, Operation, RequestRecord, Status, TokenSource, TtftSource,
@@ -66,18 +66,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Dynamo { outer: Outer::picker(), event: Event::picker() }), Vec::new()))
 }
 
-impl Adapter for Dynamo {
-    fn decode(
+impl ObjectAdapter for Dynamo {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let outer = Outer::read(&self.outer, line)?;
         let text = outer.event.json().unwrap_or(std::borrow::Cow::Borrowed(line));
         let event = Event::read(&self.event, &text)?;

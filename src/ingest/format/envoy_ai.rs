@@ -7,7 +7,7 @@
 //! inside one line and not shown. Source: `envoyproxy/ai-gateway`, `examples/access-log/basic.yaml`.
 
 use super::access::{self, Request};
-use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{RequestRecord, TokenSource, TtftSource};
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
@@ -56,18 +56,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(EnvoyAi { picker: Wire::picker() }), Vec::new()))
 }
 
-impl Adapter for EnvoyAi {
-    fn decode(
+impl ObjectAdapter for EnvoyAi {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.picker, line)?;
         let request = Request {
             method: wire.method.text().unwrap_or_default(),

@@ -9,7 +9,7 @@
 
 use super::bodies::{self, Answer};
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
     parts,
 };
 use crate::domain::record::{CacheStatus, Flag, RequestRecord, Status, TokenSource, TtftSource};
@@ -85,18 +85,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for Helicone {
-    fn decode(
+impl ObjectAdapter for Helicone {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let Some(arrival) = shared.time(&wire.arrival, "request_created_at", Naive::Utc)? else {
             out.drop("no_time");

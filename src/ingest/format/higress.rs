@@ -7,7 +7,7 @@
 //! `plugins/wasm-go/extensions/ai-statistics`, `helm/core/templates/configmap.yaml`.
 
 use super::access::{self, Request};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{RequestRecord, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -87,18 +87,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(higress), Vec::new()))
 }
 
-impl Adapter for Higress {
-    fn decode(
+impl ObjectAdapter for Higress {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.picker, line)?;
         let inner = wire.ai_log.json();
         let text = inner.as_deref().or((!wire.old_input.is_nothing()).then_some(line));

@@ -9,7 +9,7 @@ use super::parts::{array, session};
 use super::span_fields::{Fields, Kind};
 use super::span_messages::Flat;
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
 };
 use crate::domain::record::{Operation, RequestRecord};
 use crate::ingest::error::IngestError;
@@ -74,18 +74,14 @@ impl<'de> Visitor<'de> for Attributes<'de> {
     }
 }
 
-impl Adapter for InferencePerf {
-    fn decode(
+impl ObjectAdapter for InferencePerf {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let trace = Trace::read(&self.trace, line)?;
         let spans = trace.spans.json().unwrap_or_default();
         let spans = array(&spans);

@@ -7,7 +7,7 @@
 //! headers are not read. Source: `Kong/kong`, `kong/pdk/log.lua` and `kong/llm/plugin`.
 
 use super::access::{self, Request};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{CacheStatus, Flag, RequestRecord, TokenSource, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -78,18 +78,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Kong { picker: Wire::picker(), child: Child::picker() }), Vec::new()))
 }
 
-impl Adapter for Kong {
-    fn decode(
+impl ObjectAdapter for Kong {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.picker, line)?;
         let ai = wire.ai.json();
         let child = ai.as_deref().and_then(|ai| self.child_of(ai));

@@ -9,7 +9,7 @@
 
 use super::bodies::{self, Limits, Shape};
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
     parts,
 };
 use crate::domain::record::{Flag, Operation, RequestRecord, Status, TokenSource, TtftSource};
@@ -64,18 +64,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for Langfuse {
-    fn decode(
+impl ObjectAdapter for Langfuse {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let kind = wire.kind.text().unwrap_or_default().to_ascii_uppercase();
         let (operation, span) = match kind.as_str() {

@@ -8,7 +8,7 @@
 
 use super::bodies::{self, Limits};
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
     parts,
 };
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
@@ -95,18 +95,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Langsmith::new()), Vec::new()))
 }
 
-impl Adapter for Langsmith {
-    fn decode(
+impl ObjectAdapter for Langsmith {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let role = match wire.kind.text() {
             Some("llm") => None,

@@ -7,7 +7,7 @@
 //! above the input become null, with a flag. Source: `BerriAI/litellm`, `schema.prisma`.
 
 use super::litellm_wire::{Wire, body, metadata_in_text, read_metadata};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
+use super::{At, Draft, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared};
 use crate::domain::record::{
     ArrivalSource, CacheStatus, Flag, Operation, RagLabel, RequestRecord, SessionSource, Status,
     TokenSource, TtftSource,
@@ -97,18 +97,14 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(LitellmSpendlogs { start, end, first, row: Wire::picker() }), decisions))
 }
 
-impl Adapter for LitellmSpendlogs {
-    fn decode(
+impl ObjectAdapter for LitellmSpendlogs {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.row, line)?;
         let (text, stored);
         let metadata = match metadata_in_text(&wire)? {

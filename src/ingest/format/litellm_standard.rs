@@ -11,7 +11,7 @@ use super::litellm_spendlogs::{
     CACHE_HIT_SUFFIX, HEALTH_CHECK, NOBODY, NOT_LLM, operation, status_of,
 };
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill, parts,
+    At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill, parts,
 };
 use crate::domain::record::{
     CacheStatus, Flag, Operation, RequestRecord, Status, TokenSource, TtftSource,
@@ -96,18 +96,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for LitellmStandard {
-    fn decode(
+impl ObjectAdapter for LitellmStandard {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let metadata_text = wire.metadata.json().unwrap_or_default();
         let metadata = Metadata::read(&self.metadata, &metadata_text).unwrap_or_default();

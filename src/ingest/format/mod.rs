@@ -317,6 +317,49 @@ pub trait Adapter: Send + Sync {
     }
 }
 
+/// Reads the records of a file whose records are JSON objects, rows of tables included.
+///
+/// Most formats are: what is no object in such a file is `not_llm`, said once here.
+pub trait ObjectAdapter: Send + Sync {
+    /// Decodes one object into `out`; as [`Adapter::decode`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::decode`].
+    fn decode_object(
+        &self,
+        text: &str,
+        at: At,
+        shared: &mut Shared,
+        out: &mut Out,
+    ) -> Result<(), Refusal>;
+
+    /// Returns the kind of the file's times.
+    fn origin(&self) -> Origin {
+        Origin::Dates
+    }
+}
+
+impl<T: ObjectAdapter> Adapter for T {
+    fn decode(
+        &self,
+        input: Input<'_>,
+        at: At,
+        shared: &mut Shared,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
+        let Input::Json(text) = input else {
+            out.drop("not_llm");
+            return Ok(());
+        };
+        self.decode_object(text, at, shared, out)
+    }
+
+    fn origin(&self) -> Origin {
+        ObjectAdapter::origin(self)
+    }
+}
+
 /// An adapter and what was decided while making it.
 pub type Made = (Box<dyn Adapter>, Vec<Decision>);
 

@@ -9,8 +9,8 @@
 
 use super::one_api::key_of;
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared,
-    bodies, fill, parts,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, bodies,
+    fill, parts,
 };
 use crate::domain::record::{Flag, RequestRecord, Status, TokenSource, TtftSource};
 use crate::domain::time::MICROS_PER_SECOND;
@@ -78,18 +78,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(NewApi { wire: Wire::picker(), other: Other::picker() }), Vec::new()))
 }
 
-impl Adapter for NewApi {
-    fn decode(
+impl ObjectAdapter for NewApi {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let other_text = wire.other.json().unwrap_or_default();
         let other = Other::read(&self.other, &other_text).unwrap_or_default();

@@ -9,7 +9,10 @@
 
 use super::access::{self, Line, Request};
 use super::text::iso_of_common;
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{
+    Adapter, At, Draft, Format, Hints, Input, Made, Naive, ObjectAdapter, Out, Refusal, Shared,
+    fill,
+};
 use crate::domain::record::{RequestRecord, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -68,18 +71,14 @@ pub fn make(format: Format, _: &Sample, _: &Hints) -> Result<Made, IngestError> 
     Ok((adapter, Vec::new()))
 }
 
-impl Adapter for Json {
-    fn decode(
+impl ObjectAdapter for Json {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let repaired;
         let wire = match Wire::read(&self.picker, line) {
             Ok(wire) => wire,

@@ -8,7 +8,10 @@
 
 use super::access::Request;
 use super::text::{iso_of_gin, plain, span_us};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{
+    Adapter, At, Draft, Format, Hints, Input, Made, Naive, ObjectAdapter, Out, Refusal, Shared,
+    fill,
+};
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
 use crate::domain::trace::Decision;
 use crate::ingest::content;
@@ -128,18 +131,14 @@ fn request_of(text: &str) -> Option<Request<'_>> {
     Some(Request { method: method.trim(), path: path.strip_suffix('"')?, agent: "" })
 }
 
-impl Adapter for Responses {
-    fn decode(
+impl ObjectAdapter for Responses {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.picker, line)?;
         if wire.done.truth() == Some(false) {
             out.drop("partial_chunk");

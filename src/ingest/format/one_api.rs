@@ -6,7 +6,7 @@
 //! "unknown". Costs are in the gateway's own units and are not read. Source:
 //! `songquanpeng/one-api`, `model/log.go`.
 
-use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{RequestRecord, Status, TokenSource};
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::{FieldError, Loose};
@@ -44,18 +44,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(OneApi { wire: Wire::picker() }), Vec::new()))
 }
 
-impl Adapter for OneApi {
-    fn decode(
+impl ObjectAdapter for OneApi {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         match wire.kind.count("type")? {
             Some(2) => {}

@@ -6,7 +6,7 @@
 //! and are left out (`side_object`). Source: OpenAI's batch guide and `openai/openai-openapi`.
 
 use super::bodies::{self, Answer};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::record::{Operation, RequestRecord, Status, WorkloadClass};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -42,18 +42,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for OpenaiBatch {
-    fn decode(
+impl ObjectAdapter for OpenaiBatch {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         if !wire.method.is_nothing() && wire.response.is_nothing() && wire.error.is_nothing() {
             out.drop("side_object");

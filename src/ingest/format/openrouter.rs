@@ -7,7 +7,7 @@
 //! the export's header.
 
 use super::{
-    Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, bodies, fill, parts,
+    At, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, bodies, fill, parts,
 };
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource, TtftSource};
 use crate::domain::time::MICROS_PER_SECOND;
@@ -59,18 +59,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(OpenRouter { wire: Wire::picker() }), Vec::new()))
 }
 
-impl Adapter for OpenRouter {
-    fn decode(
+impl ObjectAdapter for OpenRouter {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         if wire.id.is_nothing() && !wire.requests.is_nothing() {
             out.drop("aggregate");

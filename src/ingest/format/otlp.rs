@@ -12,7 +12,7 @@ use super::parts::{array, joined};
 use super::span_fields::{Fields, Kind};
 use super::span_messages::{self, Flat};
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
 };
 use crate::domain::record::{Operation, RequestRecord, TtftSource};
 use crate::ingest::content;
@@ -139,18 +139,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Otlp), Vec::new()))
 }
 
-impl Adapter for Otlp {
-    fn decode(
+impl ObjectAdapter for Otlp {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let export: Export<'_> = serde_json::from_str(line)?;
         let resources = export.resource_spans.unwrap_or_default().into_iter();
         let scopes = resources.flat_map(|resource| {

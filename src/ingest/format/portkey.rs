@@ -8,7 +8,7 @@
 
 use super::bodies::{self, Answer, Envelope};
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    At, Draft, Format, Hints, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role, Shared, fill,
     parts,
 };
 use crate::domain::record::{ArrivalSource, CacheStatus, Flag, RequestRecord, Status, TokenSource};
@@ -73,18 +73,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for Portkey {
-    fn decode(
+impl ObjectAdapter for Portkey {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let format = shared.name(Format::PortkeyExport.as_str());
         let mut row = RequestRecord::unknown(format, at.file_id, at.line);

@@ -7,7 +7,7 @@
 
 use super::chain::Chain;
 use super::parts::{blocks, explicit_rag};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::record::{
     ArrivalSource, HashScope, Operation, RagLabel, RequestRecord, TokenSource,
 };
@@ -54,18 +54,14 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(QwenBailian { record: Record::picker(), time }), decisions))
 }
 
-impl Adapter for QwenBailian {
-    fn decode(
+impl ObjectAdapter for QwenBailian {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let record = Record::read(&self.record, line)?;
         let Some(arrival) = self.time.read(&record.time, "timestamp", &shared.zone)? else {
             out.drop("no_time");

@@ -9,7 +9,7 @@
 
 mod finder;
 
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{ArrivalSource, RequestRecord, SessionSource, Status, TtftSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -67,18 +67,14 @@ fn span(
     unit.to_micros(number?)
 }
 
-impl Adapter for RawCapture {
-    fn decode(
+impl ObjectAdapter for RawCapture {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let mut found = Found::default();
         if !found.walk(text, 0, false) {
             return Err(FieldError::new("", "is no whole JSON object").into());
@@ -219,7 +215,7 @@ mod tests {
         for record in records {
             let at = At { file_id: 0, line: 1 };
             if let Err(Refusal::Reject(error)) =
-                adapter.decode(Input::Json(record), at, &mut shared, &mut out)
+                adapter.decode_object(record, at, &mut shared, &mut out)
             {
                 out.reject(error);
             }

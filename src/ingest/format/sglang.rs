@@ -8,7 +8,8 @@
 //! `request_metrics_exporter.py`.
 
 use super::{
-    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, Out, Refusal, Role, Shared, fill,
+    Adapter, At, Draft, Format, Hints, Input, Join, Made, Naive, ObjectAdapter, Out, Refusal, Role,
+    Shared, fill,
 };
 use crate::domain::record::{Flag, RequestRecord, Status, TokenSource};
 use crate::domain::trace::Decision;
@@ -203,18 +204,14 @@ impl Requests {
     }
 }
 
-impl Adapter for Metrics {
-    fn decode(
+impl ObjectAdapter for Metrics {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let meta = Meta::read(&self.pickers.meta, line)?;
         let text = meta.parameters.json();
         // Parameters that were cut are no object any more; the rest of the line is as good.

@@ -6,7 +6,7 @@
 //! human's turn is no request (`not_llm`). Source: records as published; there is no definition.
 
 use super::parts::{array, session};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared};
+use super::{At, Draft, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared};
 use crate::domain::record::{Operation, RequestRecord, Status};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -81,18 +81,14 @@ impl Counts {
     }
 }
 
-impl Adapter for ShareGpt {
-    fn decode(
+impl ObjectAdapter for ShareGpt {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let conversation = Conversation::read(&self.conversation, line)?;
         let turns = conversation.turns.json().unwrap_or_default();
         let turns: Vec<Turn<'_>> = array(&turns).into_iter().map(|raw| self.turn(raw)).collect();

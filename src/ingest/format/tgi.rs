@@ -7,7 +7,7 @@
 //! `router/src/server.rs`.
 
 use super::text::{argument, arguments, count_argument, span, span_us};
-use super::{Adapter, At, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::convert;
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource};
 use crate::ingest::error::IngestError;
@@ -60,18 +60,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Tgi { picker: Wire::picker() }), Vec::new()))
 }
 
-impl Adapter for Tgi {
-    fn decode(
+impl ObjectAdapter for Tgi {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.picker, line)?;
         let message = wire.message.text().unwrap_or_default();
         let is_end = message == "Success" || wire.level.text() == Some("ERROR");

@@ -6,7 +6,7 @@
 //! name the model. Source: `docs/formats.md`, table `requests`.
 
 use super::parts::{count, session};
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::outcome::Failure;
 use crate::domain::record::{ArrivalSource, RequestRecord, Status, TokenSource, TtftSource};
 use crate::domain::scenario::Scenario;
@@ -50,18 +50,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(TracewrightRun { request: Request::picker() }), Vec::new()))
 }
 
-impl Adapter for TracewrightRun {
-    fn decode(
+impl ObjectAdapter for TracewrightRun {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let request = Request::read(&self.request, line)?;
         if request.was_sent.truth() != Some(true) {
             out.drop("unsent");

@@ -7,7 +7,7 @@
 //! RAG. Source: cloud.google.com, request-response logging; elastic/integrations, `gcp` `vertexai`.
 
 use super::parts::{array, bytes, count, explicit_rag};
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Naive, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, Naive, ObjectAdapter, Out, Refusal, Shared, fill};
 use crate::domain::record::{Operation, RequestRecord, Status, TokenSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -88,18 +88,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), Vec::new()))
 }
 
-impl Adapter for Vertex {
-    fn decode(
+impl ObjectAdapter for Vertex {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let record = Record::read(&self.record, line)?;
         let method = record.method.text().unwrap_or_default();
         if method.to_ascii_lowercase().contains("counttokens") {

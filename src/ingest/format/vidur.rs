@@ -5,7 +5,7 @@
 //! `microsoft/vidur`.
 
 use super::burstgpt::{fill_offset, unit_of};
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::record::{RequestRecord, TokenSource};
 use crate::ingest::error::IngestError;
 use crate::ingest::loose::Loose;
@@ -40,18 +40,14 @@ pub fn make(sample: &Sample, hints: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(Vidur { wire: Wire::picker(), unit }), decisions))
 }
 
-impl Adapter for Vidur {
-    fn decode(
+impl ObjectAdapter for Vidur {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         let format = shared.name(Format::Vidur.as_str());
         let mut row = RequestRecord::unknown(format, at.file_id, at.line);

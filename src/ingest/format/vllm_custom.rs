@@ -4,7 +4,7 @@
 //! counted here, and characters are no tokens. `output_tokens` is the wanted length, where given.
 //! Source: `vllm-project/vllm`, `vllm/benchmarks/datasets.py`.
 
-use super::{Adapter, At, Draft, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Draft, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::record::{RequestRecord, TokenSource};
 use crate::ingest::content;
 use crate::ingest::error::IngestError;
@@ -29,18 +29,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(VllmCustom { wire: Wire::picker() }), Vec::new()))
 }
 
-impl Adapter for VllmCustom {
-    fn decode(
+impl ObjectAdapter for VllmCustom {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        text: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(text) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let wire = Wire::read(&self.wire, text)?;
         if wire.prompt.is_nothing() {
             out.drop("not_llm");

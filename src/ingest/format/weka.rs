@@ -6,7 +6,7 @@
 //! without requests gives no record. Source: loaders of guidellm and aiperf.
 
 use super::parts::{array, blocks, count, session};
-use super::{Adapter, At, Format, Hints, Input, Made, Origin, Out, Refusal, Shared, fill};
+use super::{At, Format, Hints, Made, ObjectAdapter, Origin, Out, Refusal, Shared, fill};
 use crate::domain::record::{
     ArrivalSource, Hash128, HashScope, Operation, RequestRecord, Status, TokenSource, TtftSource,
 };
@@ -63,18 +63,14 @@ pub fn make(_: &Sample, _: &Hints) -> Result<Made, IngestError> {
     Ok((Box::new(adapter), vec![decision]))
 }
 
-impl Adapter for Weka {
-    fn decode(
+impl ObjectAdapter for Weka {
+    fn decode_object(
         &self,
-        input: Input<'_>,
+        line: &str,
         at: At,
         shared: &mut Shared,
         out: &mut Out,
     ) -> Result<(), Refusal> {
-        let Input::Json(line) = input else {
-            out.drop("not_llm");
-            return Ok(());
-        };
         let conversation = Conversation::read(&self.conversation, line)?;
         let requests = conversation.requests.json().unwrap_or_default();
         if array(&requests).is_empty() {
